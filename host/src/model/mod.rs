@@ -1,0 +1,22 @@
+//! Plain types and pure decisions: no clock, no I/O, no database, no WebAssembly.
+//!
+//! [`decision`] is the heart: what becomes of one dead letter, given what the policy answered.
+
+pub mod answers;
+pub mod dead_letter;
+pub mod decision;
+pub mod fingerprint;
+pub mod json;
+pub mod names;
+pub mod reason;
+pub mod source;
+pub mod status;
+pub mod text;
+pub mod time;
+pub mod view;
+
+pub use answers::{Answers, RecoveryPolicy, StreamMode};
+pub use dead_letter::DeadLetter;
+pub use reason::FailureReason;
+pub use source::SourceTable;
+pub use status::{Deferral, Disposition, RecoveryStatus};

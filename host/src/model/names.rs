@@ -1,0 +1,114 @@
+//! Values that are stored as a number and written by name.
+
+use std::fmt;
+
+/// A text that names none of the values of a type.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown {what} {value:?}; expected one of {}", expected.join(", "))]
+pub struct UnknownName {
+    /// What was expected, such as `recovery status`.
+    pub what: &'static str,
+    /// The text that was given.
+    pub value: String,
+    /// The names that are known.
+    pub expected: Vec<&'static str>,
+}
+
+/// A number that stands for none of the values of a type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{number} is no {what}")]
+pub struct UnknownNumber {
+    /// What was expected, such as `recovery status`.
+    pub what: &'static str,
+    /// The number that was given.
+    pub number: i64,
+}
+
+/// Whether `given` is `name` when upper and lower case, `-` and `_` are not told apart.
+pub(crate) fn same_name(given: &str, name: &str) -> bool {
+    let plain = |text: &str| -> String {
+        text.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect()
+    };
+    plain(given) == plain(name)
+}
+
+/// The known name that `given` was most likely meant to be, if any is near enough.
+pub(crate) fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let given = given.to_lowercase();
+    known
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(&given, &name.to_lowercase()), name))
+        .filter(|(distance, name)| *distance <= (name.len() / 3).max(2))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// Writes a value as its name.
+pub(crate) fn write_name(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+    f.pad(name)
+}
+
+/// Declares an enum whose numbers and names are a contract.
+macro_rules! named_numbers {
+    (
+        $(#[$meta:meta])*
+        $vis:vis enum $name:ident ($what:literal) {
+            $( $(#[$variant_meta:meta])* $variant:ident = $number:literal as $text:literal ),+ $(,)?
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        $vis enum $name { $( $(#[$variant_meta])* $variant = $number ),+ }
+
+        impl $name {
+            /// Every value, in the order of its number.
+            pub const ALL: &'static [Self] = &[ $( Self::$variant ),+ ];
+
+            /// The number in the database.
+            #[must_use]
+            pub const fn number(self) -> i32 {
+                self as i32
+            }
+
+            /// The name in JSON, on the command line and in metrics.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $( Self::$variant => $text ),+ }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                $crate::model::names::write_name(f, self.name())
+            }
+        }
+
+        impl TryFrom<i64> for $name {
+            type Error = $crate::model::names::UnknownNumber;
+
+            fn try_from(number: i64) -> Result<Self, Self::Error> {
+                match number {
+                    $( $number => Ok(Self::$variant), )+
+                    _ => Err($crate::model::names::UnknownNumber { what: $what, number }),
+                }
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::model::names::UnknownName;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Self::ALL
+                    .iter()
+                    .copied()
+                    .find(|value| $crate::model::names::same_name(text, value.name()))
+                    .ok_or_else(|| $crate::model::names::UnknownName {
+                        what: $what,
+                        value: text.to_owned(),
+                        expected: Self::ALL.iter().map(|value| value.name()).collect(),
+                    })
+            }
+        }
+    };
+}
+pub(crate) use named_numbers;
