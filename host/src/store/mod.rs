@@ -1,0 +1,164 @@
+//! What is asked of a database, and the two that answer.
+//!
+//! Three traits, by who asks: [`Verbs`] are the contract with applications, [`RecoveryStore`] is what the worker
+//! needs, [`OperatorStore`] what people need. [`Store`] is all three. PostgreSQL and SQLite give the same answers:
+//! one conformance suite runs over both.
+//!
+//! Every call takes `now: Option<Timestamp>` where time matters; `None` is the database's clock, so that hosts whose
+//! clocks differ agree on what is due.
+
+pub mod batch;
+pub mod error;
+pub mod open;
+pub mod operator;
+pub mod postgres;
+pub mod sqlite;
+pub mod verbs;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use uuid::Uuid;
+
+pub use batch::{
+    Attempt, Begin, Begun, Candidate, Claim, ClaimRequest, Cursor, DecisionRecord, Due, Ending, Outcome, Rescued, Seen,
+    Settle, Settled,
+};
+pub use error::StoreError;
+pub use operator::{
+    ChangeOutcome, Filter, Import, Imported, NewDeadLetter, OperatorChange, OperatorVerb, Page, Row, Stats, Target,
+    Whole,
+};
+pub use verbs::{Move, Moved, Sweep};
+
+use crate::model::SourceTable;
+
+/// What a store call gives.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// The contract with applications: on PostgreSQL each is the SQL function of that name.
+#[async_trait]
+pub trait Verbs: Send + Sync {
+    /// Moves a row of a source table to the dead letters in one transaction. `None` when the row is gone already.
+    async fn move_to_dead_letters(&self, request: &Move) -> Result<Option<Moved>>;
+
+    /// The due rows, strictly oldest `dead_lettered_at` first, ties by id. Reads only.
+    async fn fetch_dead_letters_due(&self, now: Option<Timestamp>, max: u32) -> Result<Vec<Row>>;
+
+    /// Re-emits one pending row that is in no live batch. True once; see the data model for what false leaves behind.
+    async fn recover_dead_letter(&self, id: Uuid, now: Option<Timestamp>) -> Result<bool>;
+
+    /// Holds a row for review. Leaves a recovered row alone.
+    async fn mark_dead_letter_holding(&self, id: Uuid) -> Result<()>;
+
+    /// Gives a row up. Leaves a recovered row alone.
+    async fn mark_dead_letter_permanently_failed(&self, id: Uuid) -> Result<()>;
+
+    /// Makes a row pending, due at `at`. Leaves a recovered row alone.
+    async fn schedule_next_dead_letter_attempt(&self, id: Uuid, at: Timestamp) -> Result<()>;
+
+    /// The sweep in one call; the number of rows that it reached. See [`RecoveryStore::sweep`].
+    async fn reset_dead_letters_for_generation(&self, generation: &str) -> Result<u64>;
+}
+
+/// What the worker needs. A host works on a batch: claim, begin, settle.
+#[async_trait]
+pub trait RecoveryStore: Send + Sync {
+    /// Makes this process the one that recovers, where the store allows one only (SQLite); elsewhere does nothing.
+    /// Held until the store is dropped. [`StoreError::AnotherHost`] when there is one already.
+    async fn become_recovering_host(&self) -> Result<()>;
+
+    /// Takes each row whose disposition is `RetryNow` as one operator's retry. How many there were.
+    async fn take_operator_retries(&self, now: Option<Timestamp>) -> Result<u64>;
+
+    /// Claims due rows, in the order in which they fall due, whose id and stream are in no live batch and whose credit
+    /// is not reserved for another generation. Commits one batch row (none when nothing is due), in phase deciding.
+    /// Rows that cannot be read are held with a note and left out.
+    async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim>;
+
+    /// Carries out the decisions that re-emit nothing, and leaves in the batch the rows to be recovered, in phase
+    /// recovering: from then on their attempts count. Without any, the batch is dissolved.
+    async fn begin(&self, request: &Begin<'_>) -> Result<Begun>;
+
+    /// Re-emits the rows of a batch in phase recovering and dissolves it, in one transaction. A bad row is isolated by
+    /// halving; the others are recovered. A row whose message has died again since the claim is held, at no attempt. An
+    /// infrastructure fault counts nothing and leaves the batch as it was.
+    async fn settle(&self, request: &Settle<'_>) -> Result<Vec<Settled>>;
+
+    /// Prolongs a batch; false when it was lost.
+    async fn renew(&self, batch_id: Uuid, lease: std::time::Duration, now: Option<Timestamp>) -> Result<bool>;
+
+    /// Gives back a batch that was not settled, in either phase: nothing is counted. A batch that is gone is no error.
+    async fn release(&self, batch_id: Uuid) -> Result<()>;
+
+    /// Dissolves the batches whose lease has ended: phase recovering counts an attempt on each id still in it, phase
+    /// deciding a policy error, which holds the row at `max_policy_errors`.
+    async fn rescue(&self, max_policy_errors: u32, now: Option<Timestamp>) -> Result<Rescued>;
+
+    /// Gives every open or held row its one attempt on a new generation, in chunks; the number of rows reached.
+    async fn sweep(&self, request: &Sweep<'_>) -> Result<u64>;
+
+    /// Makes the rows deferred by `skip` or `policy-error` due at once, since the policy changed. How many there were.
+    async fn clear_policy_deferrals(&self, now: Option<Timestamp>) -> Result<u64>;
+
+    /// One cheap read: whether a row is due for a host of `generation`, and when the next thing falls due.
+    async fn due(&self, generation: &str, now: Option<Timestamp>) -> Result<Due>;
+
+    /// Subscribes to signals. Dropping the receiver ends the subscription.
+    async fn signals(&self) -> Result<tokio::sync::mpsc::Receiver<Signal>>;
+}
+
+/// Something a store's subscription has to say. Signals are hints: missing one costs time, never a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// Rows may be due.
+    Ready,
+    /// The subscription was lost and is being re-established.
+    Lost,
+    /// It stands again; rows may have been missed.
+    Restored,
+}
+
+/// What people need.
+#[async_trait]
+pub trait OperatorStore: Send + Sync {
+    /// Creates or updates the schema. Running it again changes nothing. `adopt` replaces functions of a contract name
+    /// that were not made here. The names of the migrations that were applied.
+    async fn migrate(&self, adopt: bool) -> Result<Vec<String>>;
+
+    /// [`StoreError::NotMigrated`] unless the schema is the one this version needs.
+    async fn check_schema(&self) -> Result<()>;
+
+    /// Inserts dead letters, all of them or none; ids that are there already are skipped and told.
+    async fn import(&self, request: &Import<'_>) -> Result<Imported>;
+
+    /// Rows by filter, newest first, without bodies.
+    async fn list(&self, filter: &Filter, page: &Page) -> Result<Vec<Row>>;
+
+    /// How many rows a filter matches.
+    async fn count(&self, filter: &Filter) -> Result<u64>;
+
+    /// One row whole, with its other incarnations and its decisions.
+    async fn show(&self, id: Uuid) -> Result<Option<Whole>>;
+
+    /// The row of a source table with this id, as the text of a JSON object; `None` when there is none.
+    async fn source_row(&self, source_table: SourceTable, source_id: Uuid) -> Result<Option<String>>;
+
+    /// Carries out an operator's verb: what changed and what did not and why, one outcome per id.
+    async fn change(&self, request: &OperatorChange<'_>) -> Result<Vec<ChangeOutcome>>;
+
+    /// The numbers of the whole table.
+    async fn stats(&self, now: Option<Timestamp>) -> Result<Stats>;
+
+    /// Whether the database answers.
+    async fn ping(&self) -> Result<()>;
+}
+
+/// A database that serves all of it.
+pub trait Store: Verbs + RecoveryStore + OperatorStore {}
+
+impl<T: Verbs + RecoveryStore + OperatorStore> Store for T {}
+
+/// A store to share.
+pub type SharedStore = Arc<dyn Store>;
