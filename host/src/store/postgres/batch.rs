@@ -1,0 +1,158 @@
+//! Claim, begin, settle: each one round trip.
+
+use std::collections::HashMap;
+
+use jiff_sqlx::Timestamp as SqlTime;
+use sqlx::postgres::PgRow;
+use uuid::Uuid;
+
+use super::records::Records;
+use super::rows::{entry_columns, get, read, time};
+use super::{PostgresStore, sql_time, text};
+use crate::model::decision::Siblings;
+use crate::store::{
+    Begin, Begun, Candidate, Claim, ClaimRequest, Cursor, Outcome, Result, Row, Settle, Settled, StoreError,
+};
+
+pub(crate) const CLAIM: &str = concat!(
+    "select claimed_at, due_at, superseded_by, ",
+    entry_columns!(),
+    " from reprieve_claim($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+);
+
+pub(crate) const HOLD_UNREADABLE: &str = "\
+    update wh_dead_letters d \
+    set recovery_status = 2, next_recovery_at = null, deferral = null, status_note = u.note \
+    from unnest($1::uuid[], $2::text[]) as u (id, note) \
+    where d.dead_letter_id = u.id and d.recovered_at is null";
+
+pub(crate) const BEGIN: &str = "\
+    select reprieve_begin($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) \
+        as ended";
+
+pub(crate) const SETTLE: &str = "\
+    select dead_letter_id, outcome, problem \
+    from reprieve_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+
+impl PostgresStore {
+    pub(super) async fn claim_batch(&self, request: &ClaimRequest<'_>) -> Result<Claim> {
+        let action = "claim dead letters";
+        let query = self
+            .query(CLAIM)
+            .bind(request.batch_id)
+            .bind(request.owner)
+            .bind(request.generation.to_owned())
+            .bind(i32::try_from(request.max).unwrap_or(i32::MAX))
+            .bind(request.after.map(|after| sql_time(after.due_at)))
+            .bind(request.after.map(|after| sql_time(after.dead_lettered_at)))
+            .bind(request.after.map(|after| after.dead_letter_id))
+            .bind(request.lease.as_secs_f64())
+            .bind(request.now.map(sql_time));
+        let rows = self.rows(action, query).await?;
+        let unread = |problem| StoreError::Database { action, problem };
+        let first = rows.first().ok_or_else(|| unread("it gave no row".to_owned()))?;
+        let now = time(first, "claimed_at").map_err(unread)?;
+        let mut claim = Claim { now, rows: Vec::new(), cursor: None, unreadable: Vec::new() };
+        // A claim that found nothing answers with the time alone.
+        let found = rows.iter().filter(|row| matches!(get::<Option<Uuid>>(row, "dead_letter_id"), Ok(Some(_))));
+        for row in found {
+            match read(row) {
+                Row::Readable(entry) => {
+                    let superseded_by = get(row, "superseded_by").map_err(unread)?;
+                    claim.rows.push(Candidate { entry, siblings: Siblings { superseded_by, predecessor: None } });
+                }
+                Row::Unreadable { dead_letter_id, problem } => claim.unreadable.push((dead_letter_id, problem)),
+            }
+        }
+        if u32::try_from(rows.len()).unwrap_or(u32::MAX) >= request.max {
+            claim.cursor = rows.iter().rev().find_map(|row| place(row).ok());
+        }
+        self.hold_unreadable(request.batch_id, &claim).await?;
+        Ok(claim)
+    }
+
+    async fn hold_unreadable(&self, batch_id: Uuid, claim: &Claim) -> Result<()> {
+        if claim.unreadable.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<Uuid> = claim.unreadable.iter().filter_map(|(id, _)| id.parse().ok()).collect();
+        let notes: Vec<String> =
+            claim.unreadable.iter().map(|(_, problem)| text::text(&format!("unreadable: {problem}")).into()).collect();
+        let held = self.rows("hold an unreadable dead letter", self.query(HOLD_UNREADABLE).bind(ids).bind(notes)).await;
+        match held {
+            // Holding it may be what the row's own content forbids; the rest of the batch is worth more.
+            Err(StoreError::Database { problem, .. }) => tracing::warn!(problem, "an unreadable dead letter stays due"),
+            other => drop(other?),
+        }
+        if claim.rows.is_empty() { self.release_batch(batch_id).await } else { Ok(()) }
+    }
+
+    pub(super) async fn begin_batch(&self, request: &Begin<'_>) -> Result<Begun> {
+        let action = "begin a batch";
+        let endings = request.endings;
+        let query = self
+            .query(BEGIN)
+            .bind(request.batch_id)
+            .bind(request.recover.to_vec())
+            .bind(endings.iter().map(|e| e.dead_letter_id).collect::<Vec<_>>())
+            .bind(endings.iter().map(|e| e.seen.next_recovery_at.map(sql_time)).collect::<Vec<Option<SqlTime>>>())
+            .bind(endings.iter().map(|e| e.seen.replay_credit.clone()).collect::<Vec<_>>())
+            .bind(endings.iter().map(|e| e.standing.status.number()).collect::<Vec<_>>())
+            .bind(endings.iter().map(|e| e.standing.next_recovery_at.map(sql_time)).collect::<Vec<Option<SqlTime>>>())
+            .bind(endings.iter().map(|e| e.standing.deferral.map(|d| d.name())).collect::<Vec<_>>())
+            .bind(endings.iter().map(|e| e.note.as_deref().map(clean)).collect::<Vec<_>>())
+            .bind(endings.iter().map(|e| e.policy_errors).collect::<Vec<_>>())
+            .bind(endings.iter().map(|e| e.policy_error_digest.clone()).collect::<Vec<_>>());
+        let records: Records<'_> = endings.iter().map(|e| e.record.as_ref()).collect();
+        let row = self.row(action, records.bind(query).bind(request.now.map(sql_time))).await?;
+        let ended =
+            get::<Option<Vec<Uuid>>>(&row, "ended").map_err(|problem| StoreError::Database { action, problem })?;
+        Ok(ended.map_or(Begun::Lost, |ended| Begun::Done { ended }))
+    }
+
+    pub(super) async fn settle_batch(&self, request: &Settle<'_>) -> Result<Vec<Settled>> {
+        let attempts = request.attempts;
+        let query = self
+            .query(SETTLE)
+            .bind(request.batch_id)
+            .bind(attempts.iter().map(|a| a.dead_letter_id).collect::<Vec<_>>())
+            .bind(attempts.iter().map(|a| a.credit.clone()).collect::<Vec<_>>())
+            .bind(attempts.iter().map(|a| a.on_failure.status.number()).collect::<Vec<_>>())
+            .bind(attempts.iter().map(|a| a.on_failure.next_recovery_at.map(sql_time)).collect::<Vec<_>>())
+            .bind(attempts.iter().map(|a| a.on_failure.deferral.map(|d| d.name())).collect::<Vec<_>>());
+        let records: Records<'_> = attempts.iter().map(|a| Some(&a.record)).collect();
+        let rows = self.rows("settle a batch", records.bind(query).bind(request.now.map(sql_time))).await?;
+        let outcomes: HashMap<Uuid, Outcome> = rows.iter().filter_map(outcome).collect();
+        Ok(attempts
+            .iter()
+            .map(|attempt| Settled {
+                dead_letter_id: attempt.dead_letter_id,
+                outcome: outcomes.get(&attempt.dead_letter_id).cloned().unwrap_or(Outcome::Lost),
+            })
+            .collect())
+    }
+}
+
+fn clean(given: &str) -> String {
+    text::text(given).into_owned()
+}
+
+fn place(row: &PgRow) -> std::result::Result<Cursor, String> {
+    Ok(Cursor {
+        due_at: time(row, "due_at")?,
+        dead_lettered_at: time(row, "dead_lettered_at")?,
+        dead_letter_id: get(row, "dead_letter_id")?,
+    })
+}
+
+fn outcome(row: &PgRow) -> Option<(Uuid, Outcome)> {
+    let id = get(row, "dead_letter_id").ok()?;
+    let outcome = match get::<&str>(row, "outcome").ok()? {
+        "recovered" => Outcome::Recovered,
+        "source_present" => Outcome::SourcePresent,
+        "gone" => Outcome::Gone,
+        "superseded" => Outcome::Superseded,
+        _ => Outcome::Failed(get::<Option<String>>(row, "problem").ok().flatten().unwrap_or_default()),
+    };
+    Some((id, outcome))
+}

@@ -1,0 +1,105 @@
+//! Connecting, and the one way in which every statement is run.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::postgres::{PgArguments, PgConnectOptions, PgConnection, PgPoolOptions, PgRow};
+use sqlx::query::Query;
+use sqlx::{ConnectOptions, Connection, Postgres, Transaction};
+
+use super::error::{at_connect, refused};
+use super::{PostgresOptions, PostgresStore};
+use crate::store::open::redact;
+use crate::store::{Result, StoreError};
+
+/// How long a server may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a call waits for a connection of the pool before the store counts as unavailable.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl PostgresStore {
+    /// Connects to a `postgres://` or `postgresql://` URL. The schema is not looked at.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Url`] when the URL cannot be read, [`StoreError::Unavailable`] within about ten seconds when no
+    /// server answers, [`StoreError::Unusable`] when it refuses the user or has no such database. No message holds
+    /// the password.
+    pub async fn connect(url: &str, options: PostgresOptions) -> Result<Self> {
+        let name = redact(url);
+        let connect_options = parse(url, &name, options)?;
+        let attempt = tokio::time::timeout(CONNECT_TIMEOUT, PgConnection::connect_with(&connect_options)).await;
+        let connection = attempt
+            .map_err(|_| StoreError::Unavailable {
+                store: name.clone(),
+                problem: format!("no answer within {} s", CONNECT_TIMEOUT.as_secs()),
+            })?
+            .map_err(|error| at_connect(&name, &error))?;
+        // The check is done; a goodbye that goes wrong changes nothing.
+        drop(connection.close().await);
+        let pool = PgPoolOptions::new()
+            .max_connections(options.max_connections.max(1))
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .connect_lazy_with(connect_options.clone());
+        Ok(Self { pool, connect_options, name, pooled: options.pooled })
+    }
+
+    /// A statement with its parameters yet to be bound.
+    pub(super) fn query(&self, sql: &'static str) -> Query<'static, Postgres, PgArguments> {
+        sqlx::query(sql).persistent(!self.pooled)
+    }
+
+    /// Runs one statement and gives all of its rows.
+    pub(super) async fn rows(
+        &self,
+        action: &'static str,
+        query: Query<'_, Postgres, PgArguments>,
+    ) -> Result<Vec<PgRow>> {
+        if !self.pooled {
+            return query.fetch_all(&self.pool).await.map_err(|error| self.refused(action, error));
+        }
+        // A proxy may hand the next message of a statement to another server unless a transaction holds this one.
+        let mut transaction = self.begin_transaction(action).await?;
+        let rows = query.fetch_all(&mut *transaction).await.map_err(|error| self.refused(action, error))?;
+        transaction.commit().await.map_err(|error| self.refused(action, error))?;
+        Ok(rows)
+    }
+
+    /// Runs one statement that gives exactly one row.
+    pub(super) async fn row(&self, action: &'static str, query: Query<'_, Postgres, PgArguments>) -> Result<PgRow> {
+        self.rows(action, query).await?.into_iter().next().ok_or_else(|| self.refused(action, sqlx::Error::RowNotFound))
+    }
+
+    pub(super) async fn begin_transaction(&self, action: &'static str) -> Result<Transaction<'static, Postgres>> {
+        self.pool.begin().await.map_err(|error| self.refused(action, error))
+    }
+
+    /// What an error of the driver means to a caller.
+    pub(super) fn refused(&self, action: &'static str, error: sqlx::Error) -> StoreError {
+        refused(&self.name, action, &error)
+    }
+}
+
+fn parse(url: &str, name: &str, options: PostgresOptions) -> Result<PgConnectOptions> {
+    let wrong = |problem: String| StoreError::Url { url: name.to_owned(), problem };
+    if !(url.starts_with("postgres://") || url.starts_with("postgresql://")) {
+        return Err(wrong("expected postgres://user@host:port/database".to_owned()));
+    }
+    // The driver's message may quote parts of the URL, and so the password.
+    let parsed = PgConnectOptions::from_str(url)
+        .map_err(|_| {
+            wrong(
+                "cannot be read; expected postgres://user:password@host:port/database, with what is special in user and \
+                 password percent-encoded, such as %40 for @"
+                    .to_owned(),
+            )
+        })?
+        .application_name("reprieve")
+        .disable_statement_logging();
+    Ok(if options.pooled {
+        parsed.statement_cache_capacity(0).extra_float_digits(None)
+    } else {
+        // A claim has to see what the one before it committed, whatever the database's own default is.
+        parsed.options([("default_transaction_isolation", "read committed")])
+    })
+}

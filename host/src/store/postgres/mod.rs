@@ -1,0 +1,199 @@
+//! The PostgreSQL store: many hosts share it, and applications call the same functions.
+//!
+//! The state changes are functions in the database (see `migrations/postgres`); this module calls them, each step in
+//! one round trip, and reads what they answer.
+
+mod batch;
+mod change;
+mod chunks;
+mod connect;
+mod error;
+mod functions;
+mod glob;
+mod import;
+mod lease;
+mod listen;
+mod look;
+mod migrate;
+mod operator;
+mod records;
+mod rows;
+mod schema;
+mod show;
+mod statements;
+mod stats;
+mod sweep;
+mod text;
+mod verbs;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use jiff_sqlx::ToSqlx as _;
+use sqlx::postgres::{PgConnectOptions, PgPool};
+use tokio::sync::mpsc::Receiver;
+use uuid::Uuid;
+
+use super::{
+    Begin, Begun, ChangeOutcome, Claim, ClaimRequest, Due, Filter, Import, Imported, Move, Moved, OperatorChange,
+    OperatorStore, Page, RecoveryStore, Rescued, Result, Row, Settle, Settled, Signal, Stats, Sweep, Verbs, Whole,
+};
+use crate::model::SourceTable;
+use crate::model::time::stored;
+
+pub use statements::statements;
+
+/// How to connect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PostgresOptions {
+    /// The most connections held at once, besides the one that listens: two for each lane, and some for the rest.
+    pub max_connections: u32,
+    /// Whether a transaction-pooling proxy stands between: nothing then outlives a transaction.
+    pub pooled: bool,
+}
+
+impl Default for PostgresOptions {
+    fn default() -> Self {
+        Self { max_connections: 36, pooled: false }
+    }
+}
+
+/// Dead letters in PostgreSQL 15 or later. Cheap to share, safe to use from many tasks.
+#[derive(Debug)]
+pub struct PostgresStore {
+    pool: PgPool,
+    connect_options: PgConnectOptions,
+    name: String,
+    pooled: bool,
+}
+
+/// A time as it is bound: in whole microseconds, as the database keeps it.
+fn sql_time(time: Timestamp) -> jiff_sqlx::Timestamp {
+    stored(time).to_sqlx()
+}
+
+#[async_trait]
+impl Verbs for PostgresStore {
+    async fn move_to_dead_letters(&self, request: &Move) -> Result<Option<Moved>> {
+        self.move_row(request).await
+    }
+
+    async fn fetch_dead_letters_due(&self, now: Option<Timestamp>, max: u32) -> Result<Vec<Row>> {
+        self.fetch_due(now, max).await
+    }
+
+    async fn recover_dead_letter(&self, id: Uuid, now: Option<Timestamp>) -> Result<bool> {
+        self.recover(id, now).await
+    }
+
+    async fn mark_dead_letter_holding(&self, id: Uuid) -> Result<()> {
+        self.hold(id).await
+    }
+
+    async fn mark_dead_letter_permanently_failed(&self, id: Uuid) -> Result<()> {
+        self.give_up(id).await
+    }
+
+    async fn schedule_next_dead_letter_attempt(&self, id: Uuid, at: Timestamp) -> Result<()> {
+        self.schedule(id, at).await
+    }
+
+    async fn reset_dead_letters_for_generation(&self, generation: &str) -> Result<u64> {
+        self.reset(generation).await
+    }
+}
+
+#[async_trait]
+impl RecoveryStore for PostgresStore {
+    async fn become_recovering_host(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn take_operator_retries(&self, now: Option<Timestamp>) -> Result<u64> {
+        self.take_retries(now).await
+    }
+
+    async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim> {
+        self.claim_batch(request).await
+    }
+
+    async fn begin(&self, request: &Begin<'_>) -> Result<Begun> {
+        self.begin_batch(request).await
+    }
+
+    async fn settle(&self, request: &Settle<'_>) -> Result<Vec<Settled>> {
+        self.settle_batch(request).await
+    }
+
+    async fn renew(&self, batch_id: Uuid, lease: Duration, now: Option<Timestamp>) -> Result<bool> {
+        self.renew_batch(batch_id, lease, now).await
+    }
+
+    async fn release(&self, batch_id: Uuid) -> Result<()> {
+        self.release_batch(batch_id).await
+    }
+
+    async fn rescue(&self, max_policy_errors: u32, now: Option<Timestamp>) -> Result<Rescued> {
+        self.rescue_batches(max_policy_errors, now).await
+    }
+
+    async fn sweep(&self, request: &Sweep<'_>) -> Result<u64> {
+        self.sweep_all(request).await
+    }
+
+    async fn clear_policy_deferrals(&self, now: Option<Timestamp>) -> Result<u64> {
+        self.clear_deferrals(now).await
+    }
+
+    async fn due(&self, generation: &str, now: Option<Timestamp>) -> Result<Due> {
+        self.probe(generation, now).await
+    }
+
+    async fn signals(&self) -> Result<Receiver<Signal>> {
+        self.subscribe().await
+    }
+}
+
+#[async_trait]
+impl OperatorStore for PostgresStore {
+    async fn migrate(&self, adopt: bool) -> Result<Vec<String>> {
+        self.migrate_schema(adopt).await
+    }
+
+    async fn check_schema(&self) -> Result<()> {
+        self.require_migrations().await
+    }
+
+    async fn import(&self, request: &Import<'_>) -> Result<Imported> {
+        self.import_rows(request).await
+    }
+
+    async fn list(&self, filter: &Filter, page: &Page) -> Result<Vec<Row>> {
+        self.list_rows(filter, page).await
+    }
+
+    async fn count(&self, filter: &Filter) -> Result<u64> {
+        self.count_rows(filter).await
+    }
+
+    async fn show(&self, id: Uuid) -> Result<Option<Whole>> {
+        self.show_row(id).await
+    }
+
+    async fn source_row(&self, source_table: SourceTable, source_id: Uuid) -> Result<Option<String>> {
+        self.look_at_source(source_table, source_id).await
+    }
+
+    async fn change(&self, request: &OperatorChange<'_>) -> Result<Vec<ChangeOutcome>> {
+        self.change_rows(request).await
+    }
+
+    async fn stats(&self, now: Option<Timestamp>) -> Result<Stats> {
+        self.count_all(now).await
+    }
+
+    async fn ping(&self) -> Result<()> {
+        self.rows("answer", self.query("select 1")).await.map(drop)
+    }
+}
