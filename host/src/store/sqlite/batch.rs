@@ -1,0 +1,88 @@
+//! The row of a batch: what it holds, prolonging it, giving it back.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use sqlx::sqlite::SqliteConnection;
+use uuid::Uuid;
+
+use super::SqliteStore;
+use super::claim::stream_key;
+use super::values::{Cell, time_text};
+use crate::model::time::later;
+use crate::store::Result;
+
+const READ: &str = "select ids from wh_recovery_batches where batch_id = ? and phase = ?";
+pub(super) const DELETE: &str = "delete from wh_recovery_batches where batch_id = ?";
+/// The streams of the rows that are let go are free for others from now on.
+pub(super) const START_RECOVERING: &str = concat!(
+    "update wh_recovery_batches set phase = 'recovering', ids = ?1, streams = (\
+     select json_group_array(distinct ",
+    stream_key!(),
+    ") from wh_dead_letters d where d.dead_letter_id in (select value from json_each(?1)) and ",
+    stream_key!(),
+    " is not null) where batch_id = ?2"
+);
+const RENEW: &str = "update wh_recovery_batches set expires_at = ? where batch_id = ?";
+
+pub(super) const STATEMENTS: &[(&str, &str)] = &[
+    ("batch::READ", READ),
+    ("batch::DELETE", DELETE),
+    ("batch::START_RECOVERING", START_RECOVERING),
+    ("batch::RENEW", RENEW),
+];
+
+/// What is being done with the rows of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Deciding,
+    Recovering,
+}
+
+impl Phase {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Deciding => "deciding",
+            Self::Recovering => "recovering",
+        }
+    }
+}
+
+/// The ids in a batch that is in this phase; `None` when there is none.
+pub(super) async fn ids(
+    conn: &mut SqliteConnection,
+    batch_id: Uuid,
+    phase: Phase,
+) -> std::result::Result<Option<Vec<Uuid>>, sqlx::Error> {
+    let row = sqlx::query(READ).bind(batch_id.to_string()).bind(phase.name()).fetch_optional(conn).await?;
+    Ok(row.map(|row| parse_ids(&Cell::at(&row, 0).into_text().unwrap_or_default())))
+}
+
+/// The ids of a JSON array.
+pub(super) fn parse_ids(text: &str) -> Vec<Uuid> {
+    let ids: Vec<String> = serde_json::from_str(text).unwrap_or_default();
+    ids.iter().filter_map(|id| Uuid::try_parse(id).ok()).collect()
+}
+
+/// See [`crate::store::RecoveryStore::renew`].
+pub(super) async fn renew(
+    store: &SqliteStore,
+    batch_id: Uuid,
+    lease: Duration,
+    now: Option<Timestamp>,
+) -> Result<bool> {
+    let mut write = store.write(now).await?;
+    let expires = time_text(later(write.now, lease));
+    let query = sqlx::query(RENEW).bind(expires).bind(batch_id.to_string());
+    let done = query.execute(&mut write.conn).await.map_err(|error| store.fault.of("renew a batch", error))?;
+    write.commit().await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// See [`crate::store::RecoveryStore::release`].
+pub(super) async fn release(store: &SqliteStore, batch_id: Uuid) -> Result<()> {
+    let mut write = store.write(None).await?;
+    let query = sqlx::query(DELETE).bind(batch_id.to_string());
+    query.execute(&mut write.conn).await.map_err(|error| store.fault.of("release a batch", error))?;
+    write.commit().await
+}

@@ -1,0 +1,216 @@
+//! Claiming: taking due rows for a batch.
+
+use jiff::Timestamp;
+use sqlx::sqlite::SqliteRow;
+use uuid::Uuid;
+
+use super::SqliteStore;
+use super::connect::Write;
+use super::rows::{columns, read};
+use super::values::{Cell, json_ids, json_list, time_text};
+use crate::model::DeadLetter;
+use crate::model::decision::Siblings;
+use crate::model::time::later;
+use crate::store::{Candidate, Claim, ClaimRequest, Cursor, Result, Row};
+
+/// How long a generation's credit keeps other generations away, in hours as SQLite writes it.
+pub(super) const RESERVED_FOR: std::time::Duration = std::time::Duration::from_secs(60 * 60);
+
+/// The streams in live batches, as a subquery.
+macro_rules! batch_streams {
+    () => {
+        "select e.value from wh_recovery_batches b, json_each(b.streams) e"
+    };
+}
+
+/// The stream of a row `d` as batches name it; NULL for none.
+macro_rules! stream_key {
+    () => {
+        "case when d.stream_id is null or d.stream_id = '00000000-0000-0000-0000-000000000000' then null \
+         when d.source_table = 'wh_perspective_events' \
+         then d.source_table || '|' || d.stream_id || '|' || coalesce(d.perspective_name, '') \
+         else d.source_table || '|' || d.stream_id end"
+    };
+}
+
+/// What keeps an open row from a host of generation ?2 at ?1 less the time of a reservation (?3).
+macro_rules! free {
+    () => {
+        concat!(
+            "d.recovery_status < 2 and d.operator_disposition < 2 and d.recovered_at is null \
+             and d.dead_letter_id not in (",
+            $crate::store::sqlite::rows::batch_ids!(),
+            ") and (",
+            stream_key!(),
+            " is null or ",
+            stream_key!(),
+            " not in (",
+            batch_streams!(),
+            ")) and (d.replay_credit is null or d.replay_credit in ('*', ?2) or d.replay_credit_at is null \
+             or d.replay_credit_at <= ?3)"
+        )
+    };
+}
+pub(super) use free;
+pub(super) use {batch_streams, stream_key};
+
+macro_rules! claim {
+    ($index:literal, $due:literal) => {
+        concat!(
+            "select ",
+            columns!(),
+            ", d.rowid as row_number, ",
+            stream_key!(),
+            " as stream_key, (select n.dead_letter_id from wh_dead_letters n where n.source_table = d.source_table \
+             and n.source_id = d.source_id and n.incarnation > d.incarnation \
+             order by n.incarnation desc, n.dead_lettered_at desc, n.dead_letter_id desc limit 1) as newer \
+             from wh_dead_letters d indexed by ",
+            $index,
+            " where ",
+            $due,
+            " and coalesce(d.next_recovery_at, d.dead_lettered_at) >= ?5 \
+             and (coalesce(d.next_recovery_at, d.dead_lettered_at), d.dead_lettered_at, d.dead_letter_id) \
+             > (?5, ?6, ?7) and ",
+            free!(),
+            " order by coalesce(d.next_recovery_at, d.dead_lettered_at), d.dead_lettered_at, d.dead_letter_id limit ?4"
+        )
+    };
+}
+
+const DUE: &str = claim!("wh_dead_letters_due", "coalesce(d.next_recovery_at, d.dead_lettered_at) <= ?1");
+/// Rows without a due time are due at once, even those that seem to have died in the future.
+const DUE_AHEAD: &str = claim!("wh_dead_letters_age", "d.dead_lettered_at > ?1 and d.next_recovery_at is null");
+
+const INSERT_BATCH: &str = "insert into wh_recovery_batches (batch_id, owner, generation, phase, ids, streams, \
+    started_at, expires_at) values (?, ?, ?, 'deciding', ?, ?, ?, ?)";
+/// Puts the times into the form that the order of claims rests on, where an application wrote another.
+const NORMALISE: &str = "update wh_dead_letters set dead_lettered_at = ?, next_recovery_at = ? where rowid = ?";
+const HOLD_UNREADABLE: &str = "update wh_dead_letters set recovery_status = 2, next_recovery_at = null, \
+    deferral = null, status_note = ? where rowid = ?";
+
+pub(super) const STATEMENTS: &[(&str, &str)] = &[
+    ("claim::DUE", DUE),
+    ("claim::DUE_AHEAD", DUE_AHEAD),
+    ("claim::INSERT_BATCH", INSERT_BATCH),
+    ("claim::NORMALISE", NORMALISE),
+    ("claim::HOLD_UNREADABLE", HOLD_UNREADABLE),
+];
+
+/// See [`crate::store::RecoveryStore::claim`].
+pub(super) async fn claim(store: &SqliteStore, request: &ClaimRequest<'_>) -> Result<Claim> {
+    let mut write = store.write(request.now).await?;
+    let claim = claim_in(&mut write, request).await.map_err(|error| store.fault.of("claim dead letters", error))?;
+    write.commit().await?;
+    Ok(claim)
+}
+
+async fn claim_in(write: &mut Write<'_>, request: &ClaimRequest<'_>) -> std::result::Result<Claim, sqlx::Error> {
+    let mut found = select(write, DUE, request, request.max).await?;
+    let left = request.max.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
+    if left > 0 {
+        found.extend(select(write, DUE_AHEAD, request, left).await?);
+    }
+    let full = u32::try_from(found.len()).is_ok_and(|count| count == request.max);
+    let mut claim = Claim { now: write.now, rows: Vec::new(), cursor: None, unreadable: Vec::new() };
+    let mut streams = Vec::new();
+    for row in &found {
+        let number = Cell::named(row, "row_number").integer().unwrap_or_default();
+        match read(row) {
+            Row::Readable(entry) => {
+                normalise(write, row, number, &entry).await?;
+                claim.cursor = full.then(|| cursor(&entry));
+                streams.extend(Cell::named(row, "stream_key").into_text());
+                let siblings = Siblings { superseded_by: Cell::named(row, "newer").uuid(), predecessor: None };
+                claim.rows.push(Candidate { entry, siblings });
+            }
+            Row::Unreadable { dead_letter_id, problem } => {
+                let note = format!("unreadable: {problem}");
+                sqlx::query(HOLD_UNREADABLE).bind(note).bind(number).execute(&mut write.conn).await?;
+                claim.unreadable.push((dead_letter_id, problem));
+            }
+        }
+    }
+    if full && claim.rows.is_empty() {
+        // All of them are held now, so the pass goes on from where it started.
+        claim.cursor = request.after.or(Some(FRONT));
+    }
+    if !claim.rows.is_empty() {
+        insert_batch(write, request, &claim.rows, streams).await?;
+    }
+    Ok(claim)
+}
+
+const FRONT: Cursor = Cursor { due_at: Timestamp::MIN, dead_lettered_at: Timestamp::MIN, dead_letter_id: Uuid::nil() };
+
+async fn select(
+    write: &mut Write<'_>,
+    statement: &'static str,
+    request: &ClaimRequest<'_>,
+    max: u32,
+) -> std::result::Result<Vec<SqliteRow>, sqlx::Error> {
+    let after = |part: fn(&Cursor) -> String| request.after.as_ref().map(part).unwrap_or_default();
+    sqlx::query(statement)
+        .bind(time_text(write.now))
+        .bind(request.generation.to_owned())
+        .bind(time_text(reserved_since(write.now)))
+        .bind(max)
+        .bind(after(|cursor| cursor_time(cursor.due_at)))
+        .bind(after(|cursor| cursor_time(cursor.dead_lettered_at)))
+        .bind(after(|cursor| cursor.dead_letter_id.to_string()))
+        .fetch_all(&mut write.conn)
+        .await
+}
+
+/// A cursor's time as text; the front stands before every text.
+fn cursor_time(time: Timestamp) -> String {
+    if time == Timestamp::MIN { String::new() } else { time_text(time) }
+}
+
+/// Credits granted up to this time no longer reserve their rows.
+pub(super) fn reserved_since(now: Timestamp) -> Timestamp {
+    jiff::SignedDuration::try_from(RESERVED_FOR).ok().and_then(|hour| now.checked_sub(hour).ok()).unwrap_or(now)
+}
+
+fn cursor(entry: &DeadLetter) -> Cursor {
+    Cursor {
+        due_at: entry.next_recovery_at.unwrap_or(entry.dead_lettered_at),
+        dead_lettered_at: entry.dead_lettered_at,
+        dead_letter_id: entry.dead_letter_id,
+    }
+}
+
+async fn normalise(
+    write: &mut Write<'_>,
+    row: &SqliteRow,
+    number: i64,
+    entry: &DeadLetter,
+) -> std::result::Result<(), sqlx::Error> {
+    let died = time_text(entry.dead_lettered_at);
+    let next = entry.next_recovery_at.map(time_text);
+    let stands = |column: &str| Cell::named(row, column).into_text();
+    if stands("dead_lettered_at").as_ref() != Some(&died) || stands("next_recovery_at") != next {
+        sqlx::query(NORMALISE).bind(died).bind(next).bind(number).execute(&mut write.conn).await?;
+    }
+    Ok(())
+}
+
+async fn insert_batch(
+    write: &mut Write<'_>,
+    request: &ClaimRequest<'_>,
+    rows: &[Candidate],
+    mut streams: Vec<String>,
+) -> std::result::Result<(), sqlx::Error> {
+    streams.sort_unstable();
+    streams.dedup();
+    sqlx::query(INSERT_BATCH)
+        .bind(request.batch_id.to_string())
+        .bind(request.owner.to_string())
+        .bind(request.generation.to_owned())
+        .bind(json_ids(rows.iter().map(|row| row.entry.dead_letter_id)))
+        .bind(json_list(streams))
+        .bind(time_text(write.now))
+        .bind(time_text(later(write.now, request.lease)))
+        .execute(&mut write.conn)
+        .await?;
+    Ok(())
+}

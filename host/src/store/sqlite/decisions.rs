@@ -1,0 +1,59 @@
+//! Recording what was decided about a row, in the transaction that carries it out.
+
+use uuid::Uuid;
+
+use super::connect::Write;
+use super::values::time_text;
+use crate::store::DecisionRecord;
+
+const INSERT: &str = "insert into wh_dead_letter_decisions (decision_id, dead_letter_id, decided_at, decision, \
+    policy_name, policy_digest, attempt, rule, inputs, note) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+
+pub(super) const STATEMENTS: &[(&str, &str)] = &[("decisions::INSERT", INSERT)];
+
+/// Records a decision of the worker, with its own note or another.
+pub(super) async fn record(
+    write: &mut Write<'_>,
+    id: Uuid,
+    record: &DecisionRecord,
+    note: Option<String>,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(INSERT)
+        .bind(Uuid::now_v7().to_string())
+        .bind(id.to_string())
+        .bind(time_text(write.now))
+        .bind(record.decision)
+        .bind(record.policy_name.clone())
+        .bind(record.policy_digest.clone())
+        .bind(record.attempt)
+        .bind(record.rule.clone())
+        .bind(record.inputs.clone())
+        .bind(note)
+        .execute(&mut write.conn)
+        .await?;
+    Ok(())
+}
+
+/// Records what a person, or an application by SQL, asked for.
+pub(super) async fn record_request(
+    write: &mut Write<'_>,
+    id: &str,
+    verb: &'static str,
+    actor: Option<&str>,
+    note: Option<&str>,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(INSERT)
+        .bind(Uuid::now_v7().to_string())
+        .bind(id.to_owned())
+        .bind(time_text(write.now))
+        .bind(verb)
+        .bind(None::<String>)
+        .bind(None::<String>)
+        .bind(None::<i32>)
+        .bind(actor.map(|actor| serde_json::json!({ "actor": actor }).to_string()))
+        .bind(None::<String>)
+        .bind(note.map(str::to_owned))
+        .execute(&mut write.conn)
+        .await?;
+    Ok(())
+}

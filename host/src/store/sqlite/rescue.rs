@@ -1,0 +1,99 @@
+//! Dissolving the batches of hosts that died.
+
+use std::sync::atomic::Ordering;
+
+use jiff::Timestamp;
+use sqlx::sqlite::SqliteRow;
+use uuid::Uuid;
+
+use super::SqliteStore;
+use super::batch::{self, parse_ids};
+use super::connect::Write;
+use super::values::{Cell, time_text};
+use crate::model::decision::after_policy_error;
+use crate::store::{Rescued, Result};
+
+/// With ?2 every batch, whatever its lease.
+const EXPIRED: &str =
+    "select batch_id, phase, ids, started_at from wh_recovery_batches where expires_at <= ?1 or ?2 order by batch_id";
+/// A credit that was there when the batch began pays for the attempt (?3: when the batch began).
+const COUNT_ATTEMPT: &str = "update wh_dead_letters set last_recovery_at = ?1, \
+    recovery_attempts = recovery_attempts + (replay_credit is null or coalesce(replay_credit_at > ?3, 0)), \
+    replay_credit = case when replay_credit_at > ?3 then replay_credit end, \
+    replay_credit_at = case when replay_credit_at > ?3 then replay_credit_at end, \
+    status_note = 'its host stopped before the attempt was done' \
+    where dead_letter_id = ?2 and recovery_status < 2 and recovered_at is null";
+const POLICY_ERRORS: &str = "select policy_errors from wh_dead_letters where dead_letter_id = ? \
+    and recovery_status < 2 and recovered_at is null";
+const COUNT_POLICY_ERROR: &str = "update wh_dead_letters set policy_errors = ?, recovery_status = ?, \
+    next_recovery_at = ?, deferral = ?, status_note = 'its host stopped while the policy was asked' \
+    where dead_letter_id = ?";
+
+pub(super) const STATEMENTS: &[(&str, &str)] = &[
+    ("rescue::EXPIRED", EXPIRED),
+    ("rescue::COUNT_ATTEMPT", COUNT_ATTEMPT),
+    ("rescue::POLICY_ERRORS", POLICY_ERRORS),
+    ("rescue::COUNT_POLICY_ERROR", COUNT_POLICY_ERROR),
+];
+
+/// See [`crate::store::RecoveryStore::rescue`].
+pub(super) async fn rescue(store: &SqliteStore, max_policy_errors: u32, now: Option<Timestamp>) -> Result<Rescued> {
+    // Only one host recovers at a time, so the batches that it finds when it starts belong to dead ones.
+    let all = store.orphans.load(Ordering::Acquire);
+    let mut write = store.write(now).await?;
+    let rescued = rescue_in(&mut write, max_policy_errors, all).await;
+    let rescued = rescued.map_err(|error| store.fault.of("rescue expired batches", error))?;
+    write.commit().await?;
+    if all {
+        store.orphans.store(false, Ordering::Release);
+    }
+    Ok(rescued)
+}
+
+async fn rescue_in(
+    write: &mut Write<'_>,
+    max_policy_errors: u32,
+    all: bool,
+) -> std::result::Result<Rescued, sqlx::Error> {
+    let expired = sqlx::query(EXPIRED).bind(time_text(write.now)).bind(all).fetch_all(&mut write.conn).await?;
+    let mut rescued = Rescued::default();
+    for row in &expired {
+        let text = |index| Cell::at(row, index).into_text().unwrap_or_default();
+        sqlx::query(batch::DELETE).bind(text(0)).execute(&mut write.conn).await?;
+        rescued.batches += 1;
+        let recovering = text(1) == batch::Phase::Recovering.name();
+        for id in parse_ids(&text(2)) {
+            if recovering {
+                rescued.attempts += count_attempt(write, id, row).await?;
+            } else {
+                rescued.policy_errors += count_policy_error(write, id, max_policy_errors).await?;
+            }
+        }
+    }
+    Ok(rescued)
+}
+
+async fn count_attempt(write: &mut Write<'_>, id: Uuid, batch: &SqliteRow) -> std::result::Result<u64, sqlx::Error> {
+    let started = Cell::at(batch, 3).into_text().unwrap_or_default();
+    let query = sqlx::query(COUNT_ATTEMPT).bind(time_text(write.now)).bind(id.to_string()).bind(started);
+    Ok(query.execute(&mut write.conn).await?.rows_affected())
+}
+
+async fn count_policy_error(write: &mut Write<'_>, id: Uuid, max: u32) -> std::result::Result<u64, sqlx::Error> {
+    let row = sqlx::query(POLICY_ERRORS).bind(id.to_string()).fetch_optional(&mut write.conn).await?;
+    let Some(row) = row else {
+        return Ok(0);
+    };
+    let errors = Cell::at(&row, 0).integer().and_then(|errors| i32::try_from(errors).ok()).unwrap_or(0);
+    let errors = errors.saturating_add(1);
+    let standing = after_policy_error(errors, max, write.now);
+    sqlx::query(COUNT_POLICY_ERROR)
+        .bind(errors)
+        .bind(standing.status.number())
+        .bind(standing.next_recovery_at.map(time_text))
+        .bind(standing.deferral.map(|deferral| deferral.name()))
+        .bind(id.to_string())
+        .execute(&mut write.conn)
+        .await?;
+    Ok(1)
+}

@@ -1,0 +1,144 @@
+//! The generation sweep.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::json;
+use sqlx::sqlite::SqliteRow;
+
+use super::SqliteStore;
+use super::connect::Write;
+use super::rows::live_ids;
+use super::values::{Cell, time_text};
+use crate::model::time::{later, stored};
+use crate::store::{Result, Sweep};
+
+/// Rows swept in one transaction.
+const CHUNK: u32 = 1000;
+
+/// Rows that a generation (?1) has not reached; of those that cannot be read it reaches none.
+macro_rules! unreached {
+    () => {
+        "d.operator_disposition <> 2 and d.recovered_at is null and json_valid(d.retried_on_generations) \
+         and not exists (select 1 from json_each(case when json_valid(d.retried_on_generations) \
+         then d.retried_on_generations else '[]' end) where value = ?1)"
+    };
+}
+
+const COUNT: &str = concat!(
+    "select count(*) from wh_dead_letters d indexed by wh_dead_letters_unrecovered \
+     where d.recovery_status <> 3 and d.recovery_status < 3 and ",
+    unreached!()
+);
+const CHUNK_OF: &str = concat!(
+    "select d.rowid, d.dead_lettered_at, d.dead_letter_id from wh_dead_letters d \
+     indexed by wh_dead_letters_unrecovered where d.recovery_status <> 3 and d.recovery_status < 3 \
+     and (d.dead_lettered_at, d.dead_letter_id) > (?2, ?3) and ",
+    unreached!(),
+    " order by d.dead_lettered_at, d.dead_letter_id limit ?4"
+);
+/// ?2 is a list of row numbers and due times. A row that died on this generation gets no credit, and stays held if it
+/// is; a row in a live batch goes on with what it was claimed for.
+const APPLY: &str = concat!(
+    "update wh_dead_letters set \
+     retried_on_generations = json_insert(retried_on_generations, '$[#]', ?1), \
+     replay_credit = case when generation = ?1 then replay_credit else ?1 end, \
+     replay_credit_at = case when generation = ?1 then replay_credit_at else ?3 end, \
+     next_recovery_at = case when c.stays then next_recovery_at else c.due_at end, \
+     deferral = case when c.stays then deferral end, \
+     status_note = case when c.stays then status_note end, \
+     recovery_status = case when c.stays then recovery_status else 0 end \
+     from (select e.value ->> 0 as number, e.value ->> 1 as due_at, \
+     d.dead_letter_id in (",
+    live_ids!("?3"),
+    ") or (d.generation = ?1 and d.recovery_status = 2) as stays \
+     from json_each(?2) e join wh_dead_letters d on d.rowid = e.value ->> 0) c \
+     where wh_dead_letters.rowid = c.number"
+);
+
+pub(super) const STATEMENTS: &[(&str, &str)] =
+    &[("sweep::COUNT", COUNT), ("sweep::CHUNK_OF", CHUNK_OF), ("sweep::APPLY", APPLY)];
+
+/// See [`crate::store::RecoveryStore::sweep`].
+pub(super) async fn sweep(store: &SqliteStore, request: &Sweep<'_>) -> Result<u64> {
+    let failed = |error| store.fault.of("sweep for a generation", error);
+    let total = if request.stagger.is_zero() { 0 } else { count(store, request.generation).await? };
+    let mut window = Window { start: None, stagger: request.stagger, total, reached: 0 };
+    let mut after = (String::new(), String::new());
+    loop {
+        let mut write = store.write(request.now).await?;
+        let rows = chunk(&mut write, request.generation, &after).await.map_err(failed)?;
+        let Some(last) = rows.last() else {
+            break;
+        };
+        let text = |index| Cell::at(last, index).into_text().unwrap_or_default();
+        after = (text(1), text(2));
+        apply(&mut write, request.generation, &rows, &mut window).await.map_err(failed)?;
+        write.commit().await?;
+    }
+    if window.reached > 0 {
+        store.signals.ready();
+    }
+    Ok(window.reached)
+}
+
+async fn count(store: &SqliteStore, generation: &str) -> Result<u64> {
+    let mut conn = store.read().await?;
+    let row = sqlx::query(COUNT).bind(generation.to_owned()).fetch_one(&mut *conn).await;
+    let row = row.map_err(|error| store.fault.of("count the rows to sweep", error))?;
+    Ok(Cell::at(&row, 0).integer().and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
+}
+
+async fn chunk(
+    write: &mut Write<'_>,
+    generation: &str,
+    after: &(String, String),
+) -> std::result::Result<Vec<SqliteRow>, sqlx::Error> {
+    sqlx::query(CHUNK_OF)
+        .bind(generation.to_owned())
+        .bind(after.0.clone())
+        .bind(after.1.clone())
+        .bind(CHUNK)
+        .fetch_all(&mut write.conn)
+        .await
+}
+
+async fn apply(
+    write: &mut Write<'_>,
+    generation: &str,
+    rows: &[SqliteRow],
+    window: &mut Window,
+) -> std::result::Result<(), sqlx::Error> {
+    let changes: Vec<_> = rows
+        .iter()
+        .map(|row| json!([Cell::at(row, 0).integer().unwrap_or_default(), time_text(window.next(write.now))]))
+        .collect();
+    sqlx::query(APPLY)
+        .bind(generation.to_owned())
+        .bind(serde_json::Value::Array(changes).to_string())
+        .bind(time_text(write.now))
+        .execute(&mut write.conn)
+        .await?;
+    Ok(())
+}
+
+/// The window over which a sweep's rows fall due, oldest first.
+struct Window {
+    start: Option<Timestamp>,
+    stagger: Duration,
+    total: u64,
+    reached: u64,
+}
+
+impl Window {
+    fn next(&mut self, now: Timestamp) -> Timestamp {
+        let start = *self.start.get_or_insert(now);
+        let place = self.reached;
+        self.reached += 1;
+        if self.total == 0 {
+            return stored(start);
+        }
+        let nanos = self.stagger.as_nanos().saturating_mul(place.min(self.total).into()) / u128::from(self.total);
+        stored(later(start, Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))))
+    }
+}
