@@ -1,0 +1,87 @@
+//! Scans, in lanes that overlap, until nothing is due.
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use super::ScanCounts;
+use super::scan::{Pass, ScanError, Scanned, Scanner};
+
+impl Scanner {
+    /// What every cycle starts with: operators' wishes written by SQL, and the batches of hosts that died.
+    async fn prepare(&self) -> Result<(), ScanError> {
+        let retries = self.store.take_operator_retries(self.now).await?;
+        if retries > 0 {
+            tracing::info!(retries, "operators asked for retries");
+        }
+        let rescued = self.store.rescue(self.options.max_policy_errors, self.now).await?;
+        if rescued.batches > 0 {
+            tracing::warn!(
+                batches = rescued.batches,
+                attempts = rescued.attempts,
+                policy_errors = rescued.policy_errors,
+                "batches of a host that stopped were dissolved"
+            );
+        }
+        Ok(())
+    }
+
+    /// One cycle: what has to be prepared, and one scan from the front.
+    pub async fn cycle(&self) -> Result<Scanned, ScanError> {
+        self.prepare().await?;
+        self.scan(&Pass::default()).await
+    }
+
+    /// Cycles until nothing is due for this host, in as many lanes as the options say.
+    pub async fn until_idle(&self) -> Result<ScanCounts, ScanError> {
+        let mut counts = ScanCounts::default();
+        loop {
+            self.prepare().await?;
+            counts += self.pass().await?;
+            if self.shutdown.is_cancelled() {
+                return Ok(counts);
+            }
+            let generation = self.generation.tag_or_unversioned();
+            if !self.store.due(&generation, self.now).await?.due_now {
+                return Ok(counts);
+            }
+        }
+    }
+
+    /// One pass over what is due, in lanes. When a lane fails, the others finish what they have in hand.
+    async fn pass(&self) -> Result<ScanCounts, ScanError> {
+        let pass = Arc::new(Pass::default());
+        let mut lanes = JoinSet::new();
+        for _ in 0..self.options.lanes {
+            let (scanner, pass) = (self.clone(), Arc::clone(&pass));
+            lanes.spawn(async move { scanner.lane(&pass).await });
+        }
+        let mut counts = Ok(ScanCounts::default());
+        while let Some(lane) = lanes.join_next().await {
+            let lane = lane.unwrap_or_else(|error| match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_cancelled) => Ok(ScanCounts::default()),
+            });
+            counts = match (counts, lane) {
+                (Ok(sum), Ok(more)) => Ok(sum + more),
+                (Err(first), _) => Err(first),
+                (Ok(_), Err(error)) => {
+                    pass.end().await;
+                    Err(error)
+                }
+            };
+        }
+        counts
+    }
+
+    async fn lane(&self, pass: &Pass) -> Result<ScanCounts, ScanError> {
+        let mut counts = ScanCounts::default();
+        loop {
+            let scanned = self.scan(pass).await?;
+            counts += scanned.counts;
+            if !scanned.full {
+                return Ok(counts);
+            }
+        }
+    }
+}

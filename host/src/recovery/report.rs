@@ -1,0 +1,169 @@
+//! What was committed, told to the counts, the metrics and the log.
+
+use std::collections::{HashMap, HashSet};
+
+use uuid::Uuid;
+
+use super::ScanCounts;
+use super::batch::Planned;
+use super::plan::{Kind, Step};
+use crate::model::RecoveryStatus;
+use crate::store::{Attempt, Outcome};
+use crate::telemetry::Metrics;
+
+/// Adds up one batch. Every method is called after the commit of what it tells.
+pub(super) struct Report {
+    metrics: Metrics,
+    counts: ScanCounts,
+}
+
+impl Report {
+    pub(super) fn new(metrics: Metrics) -> Self {
+        Self { metrics, counts: ScanCounts::default() }
+    }
+
+    pub(super) const fn counts(&self) -> ScanCounts {
+        self.counts
+    }
+
+    /// A row that could not be read and is held now.
+    pub(super) fn unreadable(&mut self, dead_letter_id: &str, problem: &str) {
+        self.counts.scanned += 1;
+        self.counts.held += 1;
+        tracing::warn!(dead_letter_id, problem, "a dead letter cannot be read and is held");
+    }
+
+    /// The batch was dissolved by another host.
+    pub(super) fn lost(&self) {
+        self.metrics.lost_lease();
+        tracing::warn!("a batch was lost to another host");
+    }
+
+    /// The decisions that re-emit nothing were carried out, and the attempts are counted.
+    pub(super) fn begun(&mut self, planned: &[Planned], ended: &HashSet<Uuid>) {
+        for row in planned {
+            match &row.step {
+                Step::Attempt(_) => {
+                    self.counts.scanned += 1;
+                    self.metrics.recovery_attempt(row.candidate.entry.failure_reason);
+                }
+                Step::End(ending, kind) if ended.contains(&ending.dead_letter_id) => self.ended(row, *kind),
+                Step::End(ending, _) => {
+                    tracing::debug!(dead_letter_id = %ending.dead_letter_id, "changed since it was claimed; left alone");
+                }
+            }
+        }
+    }
+
+    fn ended(&mut self, row: &Planned, kind: Kind) {
+        self.counts.scanned += 1;
+        match kind {
+            Kind::Held => self.counts.held += 1,
+            Kind::PermanentlyFailed => self.counts.permanently_failed += 1,
+            Kind::Cooling => self.counts.deferred += 1,
+            Kind::Blocked => self.counts.blocked += 1,
+            Kind::Skipped => self.counts.skipped += 1,
+            Kind::PolicyError => {
+                self.counts.deferred += 1;
+                self.counts.policy_errors += 1;
+            }
+            Kind::HeldByPolicyError => {
+                self.counts.held += 1;
+                self.counts.policy_errors += 1;
+            }
+        }
+        match kind {
+            Kind::Held | Kind::HeldByPolicyError => self.held(row),
+            Kind::PermanentlyFailed => self.permanently_failed(row),
+            Kind::Cooling | Kind::Blocked | Kind::Skipped | Kind::PolicyError => {}
+        }
+        log(row, kind.message());
+    }
+
+    /// The attempts were made.
+    pub(super) fn settled(&mut self, planned: &[Planned], outcomes: &HashMap<Uuid, Outcome>) {
+        if outcomes.values().all(|outcome| *outcome == Outcome::Lost) {
+            self.lost();
+        }
+        for row in planned {
+            if let Step::Attempt(attempt) = &row.step {
+                self.attempted(row, attempt, outcomes.get(&attempt.dead_letter_id).unwrap_or(&Outcome::Lost));
+            }
+        }
+    }
+
+    fn attempted(&mut self, row: &Planned, attempt: &Attempt, outcome: &Outcome) {
+        match outcome {
+            Outcome::Recovered => {
+                self.counts.recovered += 1;
+                self.metrics.recovered(row.candidate.entry.source_table);
+                log(row, "re-emitted");
+            }
+            Outcome::SourcePresent => {
+                self.counts.held += 1;
+                self.held(row);
+                log(row, "held: its source row is there already");
+            }
+            Outcome::Gone => {
+                self.counts.held += 1;
+                self.held(row);
+                log(row, "held: its event is gone");
+            }
+            Outcome::Superseded => {
+                self.counts.held += 1;
+                self.held(row);
+                log(row, "held: its message has died again");
+            }
+            Outcome::Failed(error) => self.insert_failed(row, attempt, error),
+            Outcome::Lost => log(row, "left alone: settled by somebody else"),
+        }
+    }
+
+    fn insert_failed(&mut self, row: &Planned, attempt: &Attempt, error: &str) {
+        self.counts.failed += 1;
+        match attempt.on_failure.status {
+            RecoveryStatus::HoldForReview => self.held(row),
+            RecoveryStatus::PermanentlyFailed => self.permanently_failed(row),
+            RecoveryStatus::Pending | RecoveryStatus::Recovering | RecoveryStatus::Recovered => {}
+        }
+        tracing::warn!(
+            dead_letter_id = %row.candidate.entry.dead_letter_id,
+            policy = row.asked.name,
+            digest = row.asked.digest,
+            error,
+            "could not be re-emitted"
+        );
+    }
+
+    fn held(&self, row: &Planned) {
+        self.metrics.held(&row.rule_name, row.candidate.entry.failure_reason);
+    }
+
+    fn permanently_failed(&self, row: &Planned) {
+        self.metrics.permanently_failed(&row.rule_name, row.candidate.entry.failure_reason);
+    }
+}
+
+fn log(row: &Planned, message: &'static str) {
+    tracing::info!(
+        dead_letter_id = %row.candidate.entry.dead_letter_id,
+        policy = row.asked.name,
+        digest = row.asked.digest,
+        rule = row.rule_name,
+        "{message}"
+    );
+}
+
+impl Kind {
+    const fn message(self) -> &'static str {
+        match self {
+            Self::Held => "held for review",
+            Self::PermanentlyFailed => "given up",
+            Self::Cooling => "cooling down",
+            Self::Blocked => "waiting for an earlier row of its stream",
+            Self::Skipped => "refused by the policy for now",
+            Self::PolicyError => "the policy failed; waiting",
+            Self::HeldByPolicyError => "the policy failed too often; held for review",
+        }
+    }
+}

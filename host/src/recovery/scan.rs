@@ -1,0 +1,177 @@
+//! One scan: claims are worked on until enough rows were decided or none is left.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use jiff::Timestamp;
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::ask::Asker;
+use super::batch::{Batch, Worked};
+use super::options::RecoveryOptions;
+use super::{Generation, ScanCounts};
+use crate::policy::{LivePolicy, Policy};
+use crate::store::{ClaimRequest, Cursor, SharedStore, StoreError};
+use crate::telemetry::{Health, Metrics};
+
+/// Why a scan ended early. What it had committed until then stands.
+#[derive(Debug, thiserror::Error)]
+pub enum ScanError {
+    /// The store did not do its part.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The policy failed on every row and on the probe entries, so the fault is not the rows'. Nothing was counted.
+    #[error("policy {name} ({digest}) fails on everything: {failure}")]
+    PolicyFails {
+        /// Its name.
+        name: String,
+        /// Its digest.
+        digest: String,
+        /// How it failed last.
+        failure: String,
+    },
+}
+
+/// Everything that a scan works with. Cheap to clone; clones share it all.
+#[derive(Clone)]
+pub struct Scanner {
+    /// Where the dead letters are.
+    pub store: SharedStore,
+    /// Who is asked. A scan uses one policy from start to end.
+    pub policy: LivePolicy,
+    /// Who is asked when the policy fails, if anybody.
+    pub fallback: Option<Policy>,
+    /// How.
+    pub options: Arc<RecoveryOptions>,
+    /// For which build.
+    pub generation: Generation,
+    /// This process's id.
+    pub instance: Uuid,
+    /// Where it is counted.
+    pub metrics: Metrics,
+    /// Where it is told how it goes.
+    pub health: Health,
+    /// Stands in for the clock.
+    pub now: Option<Timestamp>,
+    /// Ends a scan between two batches, and gives back a batch that is not decided yet.
+    pub shutdown: CancellationToken,
+    /// Batches to give back as soon as the store answers again.
+    pub abandoned: Arc<Mutex<Vec<Uuid>>>,
+}
+
+/// Where a pass over the due rows stands; the lanes of a host share it.
+///
+/// A pass goes on after the last row that it looked at instead of starting at the front each time: rows whose
+/// settling is not visible yet, or that wait for another host, are passed once and not for every claim.
+#[derive(Debug, Default)]
+pub struct Pass {
+    place: Mutex<Place>,
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    after: Option<Cursor>,
+    ended: bool,
+}
+
+impl Pass {
+    async fn ended(&self) -> bool {
+        self.place.lock().await.ended
+    }
+
+    /// Lets the other lanes stop at their next claim.
+    pub(super) async fn end(&self) {
+        self.place.lock().await.ended = true;
+    }
+}
+
+/// How a scan ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Scanned {
+    /// What became of its rows.
+    pub counts: ScanCounts,
+    /// Whether it stopped because it had decided enough; there may be more.
+    pub full: bool,
+}
+
+impl Scanner {
+    /// Runs one scan along `pass`: decides up to `scan_batch_size` rows, not counting skipped and blocked ones.
+    pub async fn scan(&self, pass: &Pass) -> Result<Scanned, ScanError> {
+        let started = Instant::now();
+        self.release_abandoned().await?;
+        if pass.ended().await {
+            return Ok(Scanned { counts: ScanCounts::default(), full: false });
+        }
+        let result = self.claims(pass).await;
+        self.metrics.scan(started.elapsed());
+        result
+    }
+
+    async fn claims(&self, pass: &Pass) -> Result<Scanned, ScanError> {
+        let mut asker = Asker::new(self.policy.current());
+        let mut counts = ScanCounts::default();
+        let limit = u64::from(self.options.scan_batch_size);
+        while !self.shutdown.is_cancelled() {
+            let left = limit.saturating_sub(counts.decided());
+            if left == 0 {
+                return Ok(Scanned { counts, full: true });
+            }
+            let Some(batch) = self.claim(pass, left).await? else { break };
+            let Worked { counts: worked, past_the_scan } = batch.work(self, &mut asker).await?;
+            counts += worked;
+            if past_the_scan {
+                break;
+            }
+        }
+        Ok(Scanned { counts, full: false })
+    }
+
+    /// Gives a batch back whose work failed through no fault of its rows, so that nothing is counted on them.
+    pub(super) async fn abandon(&self, batch_id: Uuid) {
+        if let Err(error) = self.store.release(batch_id).await {
+            tracing::debug!(%batch_id, %error, "a batch is given back later");
+            self.abandoned.lock().await.push(batch_id);
+        }
+    }
+
+    async fn release_abandoned(&self) -> Result<(), StoreError> {
+        let mut abandoned = self.abandoned.lock().await;
+        while let Some(batch_id) = abandoned.last().copied() {
+            self.store.release(batch_id).await?;
+            abandoned.pop();
+        }
+        Ok(())
+    }
+
+    /// Claims the next rows of the pass; `None` when it has ended.
+    async fn claim(&self, pass: &Pass, left: u64) -> Result<Option<Batch>, StoreError> {
+        // Held across the claim: two lanes must not start from the same place.
+        let mut place = pass.place.lock().await;
+        if place.ended {
+            return Ok(None);
+        }
+        let generation = self.generation.tag_or_unversioned();
+        let request = ClaimRequest {
+            batch_id: Uuid::now_v7(),
+            owner: self.instance,
+            generation: &generation,
+            max: u32::try_from(left).unwrap_or(u32::MAX),
+            after: place.after,
+            lease: self.options.lease,
+            now: self.now,
+        };
+        let claim = match self.store.claim(&request).await {
+            Ok(claim) => claim,
+            Err(error) => {
+                // It may have been committed with only the answer lost.
+                self.abandon(request.batch_id).await;
+                return Err(error);
+            }
+        };
+        place.ended = claim.cursor.is_none();
+        place.after = claim.cursor;
+        Ok(Some(Batch::new(request.batch_id, claim)))
+    }
+}
