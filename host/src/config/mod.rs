@@ -1,0 +1,76 @@
+//! The configuration: a TOML file, the environment and flags, in one set of values.
+//!
+//! A flag wins over the environment, that over the file, and that over the default. A key that nobody reads is an
+//! error, and so is a value out of its range; both name the place they stand at. Paths are relative to the working
+//! directory.
+
+mod error;
+mod limits;
+mod perspective;
+mod policy;
+mod program;
+mod recovery;
+mod settings;
+mod sources;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::path::Path;
+
+pub use error::{ConfigError, Origin};
+pub use limits::LimitsConfig;
+pub use perspective::PerspectiveConfig;
+pub use policy::{CacheDir, DEFAULT_POLICY, MAX_CHAIN, MemberConfig, PolicyConfig};
+pub use program::{HttpConfig, LogConfig, LogFormat, StoreConfig};
+pub use recovery::{OnPolicyError, RecoveryConfig};
+pub use sources::Overrides;
+
+use settings::Settings;
+
+/// Everything that can be configured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// `[store]`
+    pub store: StoreConfig,
+    /// `[recovery]`
+    pub recovery: RecoveryConfig,
+    /// `[policy]`
+    pub policy: PolicyConfig,
+    /// `[http]`
+    pub http: HttpConfig,
+    /// `[perspective]`
+    pub perspective: PerspectiveConfig,
+    /// `[log]`
+    pub log: LogConfig,
+}
+
+impl Config {
+    /// Reads the file (else the one that `REPRIEVE_CONFIG` names, else none), the environment and the flags.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read or is no TOML, an unknown key or variable, a value of the wrong kind or out of range.
+    pub fn load(
+        file: Option<&Path>,
+        environment: impl Iterator<Item = (OsString, OsString)>,
+        overrides: Overrides,
+    ) -> Result<Self, ConfigError> {
+        Self::read(&mut sources::gather(file, environment, overrides)?)
+    }
+
+    fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
+        let config = Self {
+            store: StoreConfig::read(settings)?,
+            recovery: RecoveryConfig::read(settings)?,
+            policy: PolicyConfig::read(settings)?,
+            http: HttpConfig::read(settings)?,
+            perspective: PerspectiveConfig::read(settings)?,
+            log: LogConfig::read(settings)?,
+        };
+        settings.refuse_unread()?;
+        Ok(config)
+    }
+}

@@ -1,0 +1,85 @@
+//! `[recovery]`: how the worker behaves.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::error::ConfigError;
+use super::settings::Settings;
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What becomes of a row on which the policy fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnPolicyError {
+    /// It waits, longer each time, and is held in the end.
+    Defer,
+    /// The default matrix is asked instead.
+    Fallback,
+}
+
+/// The worker's options.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecoveryConfig {
+    /// The kill switch: false runs no sweep and no scan.
+    pub enabled: bool,
+    /// The longest time between two scans.
+    pub scan_interval: Duration,
+    /// Rows decided per cycle.
+    pub scan_batch_size: u32,
+    /// Whether a new generation is swept at start.
+    pub enable_generation_replay: bool,
+    /// The build tag of the application; none when it is read from `generation_file` or not set at all.
+    pub generation: Option<String>,
+    /// A file that holds the tag; none when `generation` is set.
+    pub generation_file: Option<PathBuf>,
+    /// Spread a sweep's rows over this window.
+    pub generation_replay_stagger: Duration,
+    /// Whether to subscribe to the store's signals; false polls only.
+    pub signals: bool,
+    /// How often an idle worker looks whether a row is due.
+    pub probe_interval: Duration,
+    /// How long a batch lasts; it is renewed while it is worked on.
+    pub lease: Duration,
+    /// Batches of one host that overlap.
+    pub lanes: u16,
+    /// Failed calls of one policy on one row after which the row is held.
+    pub max_policy_errors: u32,
+    /// What becomes of a row on which the policy fails.
+    pub on_policy_error: OnPolicyError,
+    /// Whether a held row stops its stream.
+    pub held_blocks_stream: bool,
+}
+
+impl RecoveryConfig {
+    pub(super) fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
+        let (seconds, millis) = (Duration::from_secs, Duration::from_millis);
+        settings.only_one("recovery.generation", "recovery.generation_file")?;
+        let lanes = settings.count("recovery.lanes", 2, 1..=16)?;
+        Ok(Self {
+            enabled: settings.flag("recovery.enabled", true)?,
+            scan_interval: settings.duration("recovery.scan_interval", seconds(600), seconds(1)..=DAY)?,
+            scan_batch_size: settings.count("recovery.scan_batch_size", 200, 1..=10_000)?,
+            enable_generation_replay: settings.flag("recovery.enable_generation_replay", true)?,
+            generation: settings.text("recovery.generation", None)?,
+            generation_file: settings.text("recovery.generation_file", None)?.map(PathBuf::from),
+            generation_replay_stagger: settings.duration(
+                "recovery.generation_replay_stagger",
+                Duration::ZERO,
+                Duration::ZERO..=DAY,
+            )?,
+            signals: settings.flag("recovery.signals", true)?,
+            probe_interval: settings.duration("recovery.probe_interval", seconds(2), millis(100)..=seconds(600))?,
+            lease: settings.duration("recovery.lease", seconds(60), seconds(5)..=HOUR)?,
+            lanes: u16::try_from(lanes).unwrap_or(u16::MAX),
+            max_policy_errors: settings.count("recovery.max_policy_errors", 5, 1..=100)?,
+            on_policy_error: settings.word(
+                "recovery.on_policy_error",
+                "defer",
+                &[("defer", OnPolicyError::Defer), ("fallback", OnPolicyError::Fallback)],
+                OnPolicyError::Defer,
+            )?,
+            held_blocks_stream: settings.flag("recovery.held_blocks_stream", false)?,
+        })
+    }
+}

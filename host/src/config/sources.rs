@@ -1,0 +1,115 @@
+//! Where values come from.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use super::error::{ConfigError, Origin};
+use super::settings::Settings;
+
+const PREFIX: &str = "REPRIEVE_";
+const CONFIG_VARIABLE: &str = "REPRIEVE_CONFIG";
+/// Variables whose names are shorter than their keys'.
+const SHORT_VARIABLES: [(&str, &str); 2] =
+    [("REPRIEVE_STORE", "store.url"), ("REPRIEVE_GENERATION", "recovery.generation")];
+/// Keys whose values are tables of their own.
+const TABLE_VALUES: [&str; 1] = ["policy.settings"];
+
+/// Tables that hold keys. An empty one says nothing.
+const SECTIONS: [&str; 7] = ["store", "recovery", "policy", "policy.limits", "http", "perspective", "log"];
+
+/// What flags say.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    /// `--store`
+    pub store_url: Option<String>,
+    /// `--policy`
+    pub policy_path: Option<String>,
+    /// `--generation`
+    pub generation: Option<String>,
+}
+
+/// Puts file, environment and flags together, in this order.
+pub(super) fn gather(
+    file: Option<&Path>,
+    environment: impl Iterator<Item = (OsString, OsString)>,
+    overrides: Overrides,
+) -> Result<Settings, ConfigError> {
+    let variables: Vec<(String, OsString)> = environment
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+        .filter(|(name, _)| name.starts_with(PREFIX))
+        .collect();
+    let named = variables.iter().find(|(name, _)| name == CONFIG_VARIABLE).map(|(_, value)| PathBuf::from(value));
+    let mut settings = Settings::default();
+    if let Some(file) = file.map(Path::to_path_buf).or(named) {
+        read_file(&mut settings, &file)?;
+    }
+    // A short name before a long one, whatever the order of the environment, so that the result is always the same.
+    for (short, key) in SHORT_VARIABLES {
+        if let Some((name, value)) = variables.iter().find(|(name, _)| name == short) {
+            set_variable(&mut settings, name, key.to_owned(), value)?;
+        }
+    }
+    for (name, value) in &variables {
+        if let Some((section, key)) = name.strip_prefix(PREFIX).and_then(|name| name.split_once("__")) {
+            let key = format!("{section}.{}", key.replace("__", ".")).to_lowercase();
+            set_variable(&mut settings, name, key, value)?;
+        }
+    }
+    let flags = [
+        ("--store", "store.url", overrides.store_url),
+        ("--policy", "policy.path", overrides.policy_path),
+        ("--generation", "recovery.generation", overrides.generation),
+    ];
+    for (flag, key, value) in flags {
+        if let Some(value) = value {
+            settings.set(key.to_owned(), Value::String(value), Origin::Flag(flag));
+        }
+    }
+    Ok(settings)
+}
+
+fn set_variable(settings: &mut Settings, name: &str, key: String, value: &OsStr) -> Result<(), ConfigError> {
+    let origin = Origin::Variable(name.to_owned());
+    let Some(text) = value.to_str() else {
+        let value = value.to_string_lossy().into_owned();
+        return Err(ConfigError::Value { origin, key, value, problem: "is no UTF-8".to_owned() });
+    };
+    settings.set(key, Value::String(text.to_owned()), origin);
+    Ok(())
+}
+
+fn read_file(settings: &mut Settings, file: &Path) -> Result<(), ConfigError> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| ConfigError::Read { file: file.to_path_buf(), problem: error.to_string() })?;
+    let table: Table = text
+        .parse()
+        .map_err(|error| ConfigError::Syntax { file: file.to_path_buf(), problem: at_line(&text, &error) })?;
+    flatten(settings, "", table, file);
+    Ok(())
+}
+
+/// What is wrong and on which line. The line itself is not shown, since it may hold a password.
+fn at_line(text: &str, error: &toml::de::Error) -> String {
+    let message = error.message();
+    match error.span().and_then(|span| text.get(..span.start)) {
+        Some(before) => format!("line {}: {message}", before.matches('\n').count() + 1),
+        None => message.to_owned(),
+    }
+}
+
+/// Sets each value under its section's name and its own.
+fn flatten(settings: &mut Settings, section: &str, table: Table, file: &Path) {
+    for (name, value) in table {
+        let key = if section.is_empty() { name } else { format!("{section}.{name}") };
+        if let Value::Table(inner) = &value
+            && !TABLE_VALUES.contains(&key.as_str())
+            && (!inner.is_empty() || SECTIONS.contains(&key.as_str()))
+        {
+            flatten(settings, &key, inner.clone(), file);
+        } else {
+            settings.set(key, value, Origin::File(file.to_path_buf()));
+        }
+    }
+}
