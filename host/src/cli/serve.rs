@@ -1,0 +1,88 @@
+//! `serve`: the worker and the HTTP endpoints, until told to stop.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use tokio::net::TcpListener;
+
+use super::exit::Ended;
+use super::program::Program;
+use super::shutdown::told_to_stop;
+use crate::http::{self, HttpState};
+use crate::recovery::{Scanner, Worker};
+
+/// How long the batch in hand may take to be finished or given back.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: reprieve serve --store postgres://app@db/shop --generation shop-1.5.0")]
+pub struct ServeArgs {
+    /// Leave the schema as it is
+    #[arg(long)]
+    no_migrate: bool,
+    /// The policy component, or builtin:default-matrix
+    #[arg(long, value_name = "FILE")]
+    pub(super) policy: Option<String>,
+    /// The build that the messages' application runs now
+    #[arg(long, value_name = "TAG")]
+    pub(super) generation: Option<String>,
+}
+
+/// Serves. What is wrong with arguments, port, policy or schema is found before the first scan, in this order.
+pub async fn run(args: &ServeArgs, program: &Program) -> anyhow::Result<Ended> {
+    let listen = program.config.http.listen;
+    let listener = TcpListener::bind(listen)
+        .await
+        .with_context(|| format!("cannot listen on {listen}: set another address under [http] listen"))?;
+    // Before the store is touched: a host that cannot start must not have changed a schema.
+    let policies = program.policies().await?;
+    let store = if args.no_migrate { program.store().await? } else { program.new_store().await? };
+    if !args.no_migrate {
+        for migration in store.migrate(false).await? {
+            tracing::info!(migration, "applied");
+        }
+    }
+    let scanner = program.scanner(store, policies, None).await?;
+    scanner.store.become_recovering_host().await?;
+    if scanner.generation.tag().is_none() {
+        tracing::warn!("no generation is set: rows are tagged `unversioned` and nothing is swept; give --generation");
+    }
+    tracing::info!(address = %listener.local_addr()?, store = program.store_name(), "serving");
+    until_stopped(listener, scanner, program.config.recovery.enabled).await?;
+    Ok(Ended::Done)
+}
+
+/// Runs worker and endpoints until a signal comes.
+///
+/// # Errors
+///
+/// When one of them ends by itself.
+async fn until_stopped(listener: TcpListener, scanner: Scanner, enabled: bool) -> anyhow::Result<()> {
+    let shutdown = scanner.shutdown.clone();
+    let state = HttpState::new(scanner.metrics.clone(), scanner.health.clone(), scanner.store.clone());
+    let mut endpoints = tokio::spawn(http::serve(listener, state, shutdown.clone()));
+    let mut worker = tokio::spawn(recover(scanner, enabled));
+    tokio::select! {
+        () = told_to_stop() => {}
+        ended = &mut worker => return ended.context("the worker ended"),
+        ended = &mut endpoints => return ended?.context("the HTTP endpoints ended"),
+    }
+    shutdown.cancel();
+    if tokio::time::timeout(GRACE, worker).await.is_err() {
+        tracing::warn!(grace = ?GRACE, "the batch in hand was not finished; its lease will end");
+    }
+    let _ = endpoints.await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+async fn recover(scanner: Scanner, enabled: bool) {
+    if enabled {
+        Worker::new(scanner).run().await;
+    } else {
+        tracing::warn!("recovery is switched off by [recovery] enabled = false: nothing is swept or scanned");
+        scanner.shutdown.cancelled().await;
+    }
+}
