@@ -1,0 +1,35 @@
+//! What every store does, whatever the engine.
+
+mod beginning;
+mod changing;
+mod claiming;
+mod constraints;
+mod counting;
+mod due;
+mod fetching;
+mod importing;
+mod importing_postgres;
+mod inheriting;
+mod leasing;
+mod listing;
+mod marking;
+mod migrating;
+mod migrating_postgres;
+mod moving;
+mod moving_texts;
+mod policy_changes;
+mod recovering;
+mod refusing;
+mod rescuing;
+mod reserving;
+mod sequences;
+mod settling;
+mod settling_changes;
+mod settling_failures;
+mod settling_races;
+mod showing;
+mod signalling;
+mod statements;
+mod sweeping;
+mod sweeping_batches;
+mod unreadable;

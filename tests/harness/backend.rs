@@ -1,0 +1,165 @@
+//! A store under test and the database behind it.
+
+use std::ops::Deref;
+
+use reprieve::model::DeadLetter;
+use reprieve::store::{Row, SharedStore, Store};
+use serde_json::{Map, Value};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use super::databases::{empty_database, migrated_database};
+use super::raw::Raw;
+
+/// A store of one kind on a database of its own. It dereferences to the store.
+pub struct Backend {
+    /// Where the database is.
+    pub url: String,
+    /// SQL past the store.
+    pub raw: Raw,
+    store: SharedStore,
+    // Held, not used: the folder goes when the test ends.
+    _folder: Option<TempDir>,
+}
+
+impl Deref for Backend {
+    type Target = dyn Store;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.store
+    }
+}
+
+/// Opens the store at a URL, as every command does.
+pub async fn open_store(url: &str) -> SharedStore {
+    reprieve::store::open::open(url, &reprieve::store::open::Options { create: true, ..Default::default() })
+        .await
+        .expect("the store opens")
+}
+
+/// Runs a test body on a migrated SQLite file.
+pub fn on_sqlite<F: Future<Output = ()>>(body: impl FnOnce(Backend) -> F) {
+    run(async {
+        let backend = Backend::empty_sqlite().await;
+        backend.migrate(false).await.expect("an empty file takes the schema");
+        body(backend).await;
+    });
+}
+
+/// Runs a test body on a migrated PostgreSQL database.
+pub fn on_postgres<F: Future<Output = ()>>(body: impl FnOnce(Backend) -> F) {
+    let url = migrated_database();
+    run(async { body(Backend::at(url, None).await).await });
+}
+
+/// Runs a test body in a runtime of its own.
+pub fn run(body: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(body);
+}
+
+impl Backend {
+    /// The store at a URL.
+    pub async fn at(url: String, folder: Option<TempDir>) -> Self {
+        let store = open_store(&url).await;
+        Self { raw: Raw::connect(&url), url, store, _folder: folder }
+    }
+
+    /// A SQLite file without any table.
+    pub async fn empty_sqlite() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}", folder.path().join("reprieve.db").display());
+        Self::at(url, Some(folder)).await
+    }
+
+    /// A PostgreSQL database without any table.
+    pub async fn empty_postgres() -> Self {
+        Self::at(empty_database(), None).await
+    }
+
+    /// The same store, to be given to tasks.
+    pub fn shared(&self) -> SharedStore {
+        self.store.clone()
+    }
+
+    /// Another store on the same database, as another process has it.
+    pub async fn another(&self) -> SharedStore {
+        open_store(&self.url).await
+    }
+
+    /// Whether this is PostgreSQL.
+    pub fn is_postgres(&self) -> bool {
+        matches!(self.raw, Raw::Postgres(_))
+    }
+
+    /// Runs statements past the store.
+    pub async fn execute(&self, sql: &str) {
+        self.raw.try_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+
+    /// What the database says to a statement that it must refuse.
+    pub async fn refuses(&self, sql: &str) -> String {
+        self.raw.try_execute(sql).await.expect_err(sql)
+    }
+
+    /// The rows of a query past the store.
+    pub async fn query(&self, sql: &str) -> Vec<Map<String, Value>> {
+        self.raw.query(sql).await
+    }
+
+    /// The one value of a query past the store.
+    pub async fn value(&self, sql: &str) -> Value {
+        let rows = self.query(sql).await;
+        assert_eq!(rows.len(), 1, "{sql} gives one row");
+        rows[0].values().next().expect("a column").clone()
+    }
+
+    /// How many rows a table has.
+    pub async fn rows_in(&self, table: &str) -> i64 {
+        self.value(&format!("select count(*) as n from {table}")).await.as_i64().unwrap()
+    }
+
+    /// Puts a row into a table.
+    pub async fn insert(&self, table: &str, row: &Value) {
+        self.execute(&self.insert_sql(table, row)).await;
+    }
+
+    /// Puts the `n`-th dead letter there, with some columns of its own.
+    pub async fn dead(&self, n: u64, changes: Value) {
+        self.insert("wh_dead_letters", &super::rows::with(super::dead_letter(n), changes)).await;
+    }
+
+    /// The statement that puts a row into a table.
+    pub fn insert_sql(&self, table: &str, row: &Value) -> String {
+        super::rows::insert_sql(table, row, self.is_postgres())
+    }
+
+    /// The row of a source table with this id, every column.
+    pub async fn source_row(&self, table: &str, id: Uuid) -> Option<Map<String, Value>> {
+        let key = if table == "wh_perspective_events" { "event_work_id" } else { "message_id" };
+        self.query(&format!("select * from {table} where {key} = '{id}'")).await.pop()
+    }
+
+    /// A dead letter's columns past the store.
+    pub async fn raw_letter(&self, id: Uuid) -> Map<String, Value> {
+        let mut rows = self.query(&format!("select * from wh_dead_letters where dead_letter_id = '{id}'")).await;
+        rows.pop().unwrap_or_else(|| panic!("there is no dead letter {id}"))
+    }
+
+    /// A dead letter as the store reads it.
+    pub async fn letter(&self, id: Uuid) -> DeadLetter {
+        match self.show(id).await.expect("show").unwrap_or_else(|| panic!("there is no dead letter {id}")).row {
+            Row::Readable(letter) => letter,
+            Row::Unreadable { problem, .. } => panic!("dead letter {id} cannot be read: {problem}"),
+        }
+    }
+}
+
+/// The ids of rows that can be read.
+pub fn ids_of(rows: &[Row]) -> Vec<Uuid> {
+    rows.iter()
+        .map(|row| match row {
+            Row::Readable(letter) => letter.dead_letter_id,
+            Row::Unreadable { dead_letter_id, problem } => panic!("{dead_letter_id} cannot be read: {problem}"),
+        })
+        .collect()
+}

@@ -1,0 +1,20 @@
+//! The tests of the whole program.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails, and says where"
+)]
+
+#[macro_use]
+mod harness;
+
+mod cli;
+mod conformance;
+mod fingerprints;
+mod house;
+mod policy;
+mod recovery;
+mod sql_functions;
