@@ -1,0 +1,129 @@
+//! Guests written by hand: a core module around the lines that matter, made into a component.
+
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::Resolve;
+
+const CONTRACT: &str = include_str!("../../wit/policy.wit");
+
+/// A little of WASI, as far as one guest needs it.
+const WASI: &str = r"
+package wasi:io@0.2.0 { interface poll { resource pollable { block: func(); } } }
+package wasi:random@0.2.0 { interface random { get-random-u64: func() -> u64; } }
+package wasi:clocks@0.2.0 {
+    interface monotonic-clock {
+        use wasi:io/poll@0.2.0.{pollable};
+        subscribe-duration: func(when: u64) -> pollable;
+    }
+}";
+
+const SLEEPER: &str = r"
+package reprieve:tests;
+world sleeper {
+    include reprieve:policy/policy@0.1.0;
+    import wasi:io/poll@0.2.0;
+    import wasi:clocks/monotonic-clock@0.2.0;
+}
+world gambler {
+    include reprieve:policy/policy@0.1.0;
+    import wasi:random/random@0.2.0;
+}
+world stranger { export answer: func() -> u32; }
+world hungry { include reprieve:policy/policy@0.1.0; import wasi:http/outgoing@0.2.0; }
+";
+
+const HTTP: &str = "package wasi:http@0.2.0 { interface outgoing { send: func(to: string); } }";
+
+/// Makes a component of a core module in text form.
+pub fn component(world: &str, core: &str) -> Vec<u8> {
+    component_of_version(world, core, "0.1.0")
+}
+
+/// The same against a contract of another version.
+pub fn component_of_version(world: &str, core: &str, version: &str) -> Vec<u8> {
+    let dated = |text: &str| text.replace("0.1.0", version);
+    let mut resolve = Resolve::default();
+    resolve.push_str("policy.wit", &dated(CONTRACT)).unwrap();
+    let tests = resolve.push_str("tests.wit", &format!("{}{WASI}{HTTP}", dated(SLEEPER))).unwrap();
+    let world = resolve.select_world(&[tests], Some(&dated(world))).unwrap();
+    let mut module = wat::parse_str(dated(core)).unwrap();
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();
+    ComponentEncoder::default().validate(true).module(&module).unwrap().encode().unwrap()
+}
+
+/// The smallest world.
+pub const POLICY: &str = "reprieve:policy/policy@0.1.0";
+/// The one that passes questions on.
+pub const WITH_FALLBACK: &str = "reprieve:policy/policy-with-fallback@0.1.0";
+
+/// A core module that answers every question with `Guest`, 3 attempts, an hour and true; `more` are further fields,
+/// `on_x` runs in get-policy for message types that start with an X. The entry is in local 0; the answer is at 64,
+/// and a second one at 128 for `on_x` to fill.
+pub fn core(imports: &str, more: &str, on_x: &str) -> String {
+    format!(
+        r#"(module
+  {imports}
+  (memory (export "memory") 2)
+  (global $heap (mut i32) (i32.const 4096))
+  (data (i32.const 64) "\00\02\00\00\05\00\00\00\03\00\00\00\00\00\00\00\80\ee\36\00\00\00\00\00\01\00")
+  (data (i32.const 128) "\00\02\00\00\05\00\00\00\03\00\00\00\00\00\00\00\80\ee\36\00\00\00\00\00\01\00")
+  (data (i32.const 512) "Guest")
+  {more}
+  (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
+    (local $at i32)
+    (local.set $at (i32.and (i32.add (global.get $heap) (i32.const 7)) (i32.const -8)))
+    (global.set $heap (i32.add (local.get $at) (local.get 3)))
+    (if (i32.gt_u (global.get $heap) (i32.shl (memory.size) (i32.const 16)))
+      (then (drop (memory.grow (i32.add (i32.shr_u (local.get 3) (i32.const 16)) (i32.const 1))))))
+    (local.get $at))
+  (func (export "reprieve:policy/recovery@0.1.0#get-policy") (param i32) (result i32)
+    (local $counter i32)
+    (global.set $heap (i32.const 4096))
+    (if (i32.eq (i32.load8_u (i32.load offset=36 (local.get 0))) (i32.const 88)) (then {on_x}))
+    (i32.const 64))
+  (func (export "reprieve:policy/recovery@0.1.0#get-stream-mode") (param i32) (result i32)
+    (global.set $heap (i32.const 4096))
+    (i32.const 0))
+  (func (export "reprieve:policy/recovery@0.1.0#should-recover") (param i32) (result i32)
+    (global.set $heap (i32.const 4096))
+    (i32.const 1)))"#
+    )
+}
+
+/// A policy that misbehaves on some entries.
+pub fn hostile(on_x: &str) -> Vec<u8> {
+    component(POLICY, &core("", "", on_x))
+}
+
+/// A policy that refuses every message whose type starts with an X.
+pub fn refusing() -> Vec<u8> {
+    let starts_otherwise = "(i32.ne (i32.load8_u (i32.load offset=36 (local.get 0))) (i32.const 88))";
+    let always = core("", "", "");
+    let body = always.strip_suffix("(i32.const 1)))").expect("the last question is should-recover");
+    component(POLICY, &format!("{body}{starts_otherwise}))"))
+}
+
+/// The log of the host, to be imported.
+pub const LOG: &str = r#"(import "reprieve:policy/host@0.1.0" "log" (func $log (param i32 i32 i32)))"#;
+
+/// A core module that passes every question on.
+pub const PASSES_ON: &str = r#"(module
+  (import "reprieve:policy/recovery@0.1.0" "get-policy" (func $get-policy (param i32 i32)))
+  (import "reprieve:policy/recovery@0.1.0" "get-stream-mode" (func $get-stream-mode (param i32) (result i32)))
+  (import "reprieve:policy/recovery@0.1.0" "should-recover" (func $should-recover (param i32) (result i32)))
+  (memory (export "memory") 2)
+  (global $heap (mut i32) (i32.const 4096))
+  (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
+    (local $at i32)
+    (local.set $at (i32.and (i32.add (global.get $heap) (i32.const 7)) (i32.const -8)))
+    (global.set $heap (i32.add (local.get $at) (local.get 3)))
+    (local.get $at))
+  (func (export "reprieve:policy/recovery@0.1.0#get-policy") (param i32) (result i32)
+    (call $get-policy (local.get 0) (i32.const 64))
+    (global.set $heap (i32.const 4096))
+    (i32.const 64))
+  (func (export "reprieve:policy/recovery@0.1.0#get-stream-mode") (param i32) (result i32)
+    (global.set $heap (i32.const 4096))
+    (call $get-stream-mode (local.get 0)))
+  (func (export "reprieve:policy/recovery@0.1.0#should-recover") (param i32) (result i32)
+    (global.set $heap (i32.const 4096))
+    (call $should-recover (local.get 0))))"#;
