@@ -1,0 +1,212 @@
+//! `serve` and its HTTP endpoints.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::shop::{Kind, Shop, id, letter};
+use crate::harness::{Psql, migrated_database};
+
+/// A host that serves on a free port; killed when a test ends early.
+struct Host {
+    child: Child,
+    log: BufReader<ChildStderr>,
+    address: String,
+    // Held, not used: its end calls off the watchdog.
+    _watched: Sender<()>,
+}
+
+impl Host {
+    /// Starts it and waits until it serves.
+    fn start(shop: &Shop, arguments: &[&str]) -> Self {
+        let arguments = [&["serve"], arguments].concat();
+        let program = shop.program(&arguments).env("REPRIEVE_HTTP__LISTEN", "127.0.0.1:0");
+        let (mut command, _) = program.env("REPRIEVE_LOG__FORMAT", "json").into_command();
+        let mut child = command.stderr(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap());
+        let _watched = watched(child.id());
+        let mut host = Self { child, log, address: String::new(), _watched };
+        host.address = host.told("serving")["address"].as_str().unwrap().to_owned();
+        host
+    }
+
+    /// The next event of the log with this message.
+    fn told(&mut self, message: &str) -> Value {
+        let mut line = String::new();
+        while self.log.read_line(&mut line).unwrap() > 0 {
+            let event: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            if event["message"] == message {
+                return event;
+            }
+            line.clear();
+        }
+        panic!("the log ended before {message:?}");
+    }
+
+    /// Status and body at a path.
+    fn get(&self, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    fn stop(&mut self) -> ExitStatus {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.told("stopped");
+        self.child.wait().unwrap()
+    }
+}
+
+/// Kills a process that is still there after a minute, so that a test which waits for its log fails.
+fn watched(pid: u32) -> Sender<()> {
+    let (done, ended) = channel();
+    std::thread::spawn(move || {
+        if ended.recv_timeout(Duration::from_secs(60)) == Err(RecvTimeoutError::Timeout) {
+            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+        }
+    });
+    done
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_host_migrates_recovers_answers_and_ends_at_sigterm() {
+    let shop = Shop::unmigrated();
+    let mut host = Host::start(&shop, &["--generation", "shop-1"]);
+    assert_eq!(host.get("/healthz").0, 200);
+    shop.import(&super::shop::lines(&[letter(1, json!({"error_text": "secret words"}))])).exits(0);
+    host.told("re-emitted");
+    assert_eq!(shop.show(&id(1))["recovery_status"], "Recovered");
+
+    let (status, body) = host.get("/readyz");
+    let ready: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, &ready["status"], &ready["store"]), (200, &json!("ready"), &json!("ok")));
+    assert_eq!(ready["rejected"], Value::Null);
+    assert_eq!(ready["totals"]["total_recovered"], 1);
+    assert_eq!(ready["policies"][0]["digest"].as_str().unwrap().len(), 64);
+    assert!(ready["policies"][0]["name"].is_string() && ready["policies"][0]["since"].is_string());
+    assert!(ready.get("last_scan").is_some() && ready["listener"].is_string());
+
+    let (status, metrics) = host.get("/metrics");
+    assert_eq!(status, 200);
+    assert!(metrics.contains("whizbang_dead_letters_recovered_total{source_table=\"wh_outbox\"} 1"), "{metrics}");
+    assert!(metrics.contains("reprieve_dead_letters{status=\"Recovered\"} 1"), "{metrics}");
+    assert!(!metrics.contains("secret words"));
+    assert_eq!(host.get("/elsewhere").0, 404);
+    assert_eq!(host.stop().code(), Some(0));
+}
+
+#[test]
+fn a_port_in_use_is_refused_with_the_key_to_change() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let shop = Shop::unmigrated();
+    let run = shop.program(&["serve"]).env("REPRIEVE_HTTP__LISTEN", &address).run().exits(2);
+    assert!(run.stderr.contains(&address) && run.stderr.contains("[http] listen"), "{}", run.stderr);
+    assert!(!shop.path().join("reprieve.db").exists());
+}
+
+#[test]
+fn a_policy_that_cannot_be_loaded_is_refused_before_the_store_is_touched() {
+    let shop = Shop::unmigrated();
+    let serve = shop.program(&["serve", "--policy", "gone.wasm"]).env("REPRIEVE_HTTP__LISTEN", "127.0.0.1:0");
+    let run = serve.run().exits(2);
+    assert!(run.stderr.contains("gone.wasm"), "{}", run.stderr);
+    assert!(!shop.path().join("reprieve.db").exists());
+}
+
+in_both_shops! {
+    fn a_host_that_is_killed_loses_nothing_and_has_counted_every_attempt(kind: Kind) {
+        let rows = 2000;
+        let letters: Vec<_> = (1..=rows).map(|n| letter(n, json!({"failure_reason": "LeaseExpired"}))).collect();
+        let shop = kind.shop_with(&letters);
+        let mut host = Host::start(&shop, &[]);
+        host.told("re-emitted");
+        host.child.kill().unwrap();
+        host.child.wait().unwrap();
+
+        // Its leases have ended by then, and its rows have waited.
+        shop.run(&["scan", "--until-idle", "--now", "2099-01-01T00:00:00Z"]).exits(0);
+        shop.run(&["scan", "--until-idle", "--now", "2099-01-01T00:02:00Z"]).exits(0);
+
+        let listed = shop.run(&["list", "--json", "--limit", "10000"]).exits(0).json_lines();
+        assert_eq!(listed.len(), rows as usize);
+        for row in listed {
+            let attempts = row["recovery_attempts"].as_u64().unwrap();
+            assert!(row["recovery_status"] == "Recovered" && (1..=2).contains(&attempts), "{row}");
+        }
+    }
+}
+
+#[test]
+fn a_second_recovering_host_on_a_file_is_refused() {
+    let shop = Shop::unmigrated();
+    let mut host = Host::start(&shop, &["--generation", "shop-1"]);
+    let second = shop.run(&["scan"]).exits(2);
+    assert!(second.stderr.contains("another host"), "{}", second.stderr);
+    host.stop();
+}
+
+#[test]
+fn a_host_without_a_generation_says_that_nothing_is_swept() {
+    let shop = Shop::unmigrated();
+    let (mut command, _) = shop.program(&["serve"]).env("REPRIEVE_HTTP__LISTEN", "127.0.0.1:0").into_command();
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let warned = BufReader::new(child.stderr.take().unwrap())
+        .lines()
+        .map_while(Result::ok)
+        .take_while(|line| !line.contains("serving"))
+        .any(|line| line.contains("WARN") && line.contains("generation"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(warned);
+}
+
+#[test]
+fn a_host_whose_recovery_is_switched_off_answers_and_leaves_the_rows() {
+    let shop = Shop::with(&[letter(1, json!({}))]);
+    std::fs::write(shop.path().join("off.toml"), "[recovery]\nenabled = false\n").unwrap();
+    let mut host = Host::start(&shop, &["--generation", "g", "--config", "off.toml"]);
+    assert_eq!(host.get("/readyz").0, 200);
+    assert_eq!(host.stop().code(), Some(0));
+    assert_eq!(shop.show(&id(1))["recovery_status"], "Pending");
+}
+
+#[test]
+fn a_host_whose_store_goes_away_says_so_and_recovers_by_itself() {
+    let url = migrated_database();
+    let shop = Shop::unmigrated();
+    let mut host = Host::start(&shop, &["--store", &url, "--generation", "shop-1"]);
+    assert_eq!(host.get("/readyz").0, 200);
+    let (server, name) = url.rsplit_once('/').unwrap();
+    let server = Psql::new(&format!("{server}/postgres"));
+    server.run(&format!("alter database {name} allow_connections false"));
+    server.run(&format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"));
+    host.told("a scan failed; backing off");
+
+    let (status, body) = host.get("/readyz");
+    let away: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, &away["status"], &away["store"]), (503, &json!("unavailable"), &json!("unreachable")));
+    assert_eq!(host.get("/healthz").0, 200, "it is alive all the same");
+
+    server.run(&format!("alter database {name} allow_connections true"));
+    let import = shop.program(&["import", "-", "--store", &url]).stdin(letter(1, json!({})).to_string());
+    import.run().exits(0);
+    host.told("re-emitted");
+    assert_eq!(host.get("/readyz").0, 200);
+    assert_eq!(host.stop().code(), Some(0));
+}

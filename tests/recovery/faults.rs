@@ -1,0 +1,189 @@
+//! Databases that go away, hosts that die.
+
+use std::time::Duration;
+
+use reprieve::model::RecoveryStatus;
+use reprieve::recovery::{ScanError, Scanner};
+use serde_json::json;
+
+use super::host::{Told, host, is_back};
+use crate::harness::raw::Raw;
+use crate::harness::rows::with;
+use crate::harness::{Backend, at, begin, claim, dead_letter, id, outbox_row};
+
+/// After the lease of the harness's batches.
+const AFTER_THE_LEASE: i64 = 200;
+
+/// From now on the server ends each of the next `times` connections that write into the outbox, in mid-statement.
+async fn the_server_cuts_the_next_connections(store: &Backend, times: u32) {
+    store
+        .execute(&format!(
+            "create sequence cuts;
+             create function cut() returns trigger language plpgsql as $$
+             begin
+                 if nextval('cuts') <= {times} then
+                     perform pg_terminate_backend(pg_backend_pid());
+                     perform pg_sleep(10);
+                 end if;
+                 return new;
+             end $$;
+             create trigger cut before insert on wh_outbox for each statement execute function cut()"
+        ))
+        .await;
+}
+
+#[test]
+fn an_outage_in_mid_scan_is_waited_out_and_counts_nothing_twice() {
+    crate::harness::backend::on_postgres(async |store| {
+        for n in 1..=30 {
+            store.insert("wh_dead_letters", &dead_letter(n)).await;
+        }
+        the_server_cuts_the_next_connections(&store, 3).await;
+
+        let counts = host(&store).await.scans_at(at(60)).await;
+
+        assert_eq!((counts.scanned, counts.recovered), (30, 30));
+        let attempts = store.value("select sum(recovery_attempts) as n from wh_dead_letters").await;
+        assert_eq!(attempts, json!(30));
+        assert_eq!(store.rows_in("wh_recovery_batches").await, 0);
+    });
+}
+
+#[test]
+fn an_outage_that_lasts_ends_the_scan_and_the_next_one_goes_on() {
+    crate::harness::backend::on_postgres(async |store| {
+        for n in 1..=30 {
+            store.insert("wh_dead_letters", &dead_letter(n)).await;
+        }
+        the_server_cuts_the_next_connections(&store, 8).await;
+        let host = Scanner { now: Some(at(60)), ..host(&store).await };
+
+        let error = host.until_idle().await.expect_err("the settle failed six times");
+        assert!(matches!(&error, ScanError::Store(error) if error.is_transient()), "{error}");
+        assert_eq!(store.rows_in("wh_outbox").await, 0);
+        let counts = host.until_idle().await.unwrap();
+
+        assert_eq!(counts.recovered, 30);
+        let attempts = store.value("select sum(recovery_attempts) as n from wh_dead_letters").await;
+        assert_eq!(attempts, json!(30), "the fault was not the rows'");
+    });
+}
+
+#[test]
+fn a_file_that_another_process_has_locked_ends_the_scan_and_the_next_one_goes_on() {
+    crate::harness::backend::on_sqlite(async |store| {
+        store.insert("wh_dead_letters", &dead_letter(1)).await;
+        let host = Scanner { now: Some(at(60)), ..host(&store).await };
+        let Raw::Sqlite(pool) = &store.raw else { unreachable!("this is SQLite") };
+        let lock = pool.begin_with("begin immediate").await.unwrap();
+
+        let error = host.until_idle().await.expect_err("the file is locked");
+        assert!(matches!(&error, ScanError::Store(error) if error.is_transient()), "{error}");
+        drop(lock);
+
+        assert_eq!(host.until_idle().await.unwrap().recovered, 1);
+        assert_eq!(store.letter(id(1)).await.recovery_attempts, 1);
+    });
+}
+
+on_both_stores! {
+    async fn a_host_that_dies_after_counting_has_its_rows_tried_again_with_that_attempt_counted(store: Backend) {
+        store.insert("wh_dead_letters", &dead_letter(1)).await;
+        let dead = claim(&*store, 10, at(60)).await;
+        begin(&*store, dead.batch_id, &dead.ids(), &[], at(60)).await;
+        let host = host(&store).await;
+
+        assert_eq!(host.scans_at(at(90)).await.scanned, 0, "the lease lasts");
+        let counts = host.scans_at(at(AFTER_THE_LEASE)).await;
+        assert_eq!(counts.deferred, 1, "an attempt has just been counted, so it cools down");
+        assert_eq!(store.letter(id(1)).await.recovery_attempts, 1);
+        let counts = host.scans_at(at(AFTER_THE_LEASE + 30 * 60)).await;
+
+        assert_eq!(counts.recovered, 1);
+        assert_eq!(store.letter(id(1)).await.recovery_attempts, 2);
+    }
+
+    async fn a_row_whose_host_dies_at_every_attempt_ends_held_or_given_up(store: Backend) {
+        store.insert("wh_dead_letters", &with(dead_letter(1), json!({ "failure_reason": 6 }))).await;
+        let host = host(&store).await;
+        let mut now = 60;
+        for _ in 0..5 {
+            let dead = claim(&*store, 10, at(now)).await;
+            assert_eq!(dead.ids(), [id(1)]);
+            begin(&*store, dead.batch_id, &dead.ids(), &[], at(now)).await;
+            now += AFTER_THE_LEASE;
+            reprieve::store::RecoveryStore::rescue(&*store.shared(), 5, Some(at(now))).await.unwrap();
+        }
+
+        let counts = host.scans_at(at(now)).await;
+
+        assert_eq!(counts.permanently_failed, 1, "five attempts were counted, which is all that LeaseExpired has");
+        assert!(!is_back(&store, 1).await);
+    }
+
+    async fn a_host_that_dies_while_deciding_costs_a_policy_error_and_a_minute(store: Backend) {
+        store.insert("wh_dead_letters", &dead_letter(1)).await;
+        claim(&*store, 10, at(60)).await;
+        let host = host(&store).await;
+
+        let counts = host.scans_at(at(AFTER_THE_LEASE)).await;
+
+        assert_eq!(counts.scanned, 0);
+        let letter = store.letter(id(1)).await;
+        assert_eq!((letter.recovery_attempts, letter.policy_errors), (0, 1));
+        assert_eq!(letter.next_recovery_at, Some(at(AFTER_THE_LEASE + 60)));
+        assert_eq!(host.scans_at(at(AFTER_THE_LEASE + 60)).await.recovered, 1);
+    }
+
+    async fn a_scan_after_shutdown_claims_nothing(store: Backend) {
+        store.insert("wh_dead_letters", &dead_letter(1)).await;
+        let host = Scanner { now: Some(at(60)), ..host(&store).await };
+        host.shutdown.cancel();
+
+        let counts = host.until_idle().await.unwrap();
+
+        assert_eq!(counts.scanned, 0);
+        let letter = store.letter(id(1)).await;
+        assert_eq!((letter.recovery_status, letter.recovery_attempts), (RecoveryStatus::Pending, 0));
+        assert_eq!(store.rows_in("wh_recovery_batches").await, 0);
+    }
+
+    async fn a_row_that_changed_since_it_was_claimed_is_left_to_the_next_scan(store: Backend) {
+        store.insert("wh_dead_letters", &dead_letter(1)).await;
+        store.insert("wh_outbox", &outbox_row(2)).await;
+        let claimed = claim(&*store, 10, at(60)).await;
+        store.execute("update wh_dead_letters set recovery_status = 2").await;
+        begin(&*store, claimed.batch_id, &claimed.ids(), &[], at(60)).await;
+
+        let attempt = crate::harness::attempt(&claimed.entries()[0], crate::harness::batches::waiting(at(60), 60));
+        crate::harness::settle(&*store, claimed.batch_id, &[attempt], at(60)).await;
+
+        assert_eq!(store.letter(id(1)).await.recovery_status, RecoveryStatus::HoldForReview, "somebody held it");
+        assert!(!is_back(&store, 1).await);
+    }
+
+    async fn a_row_that_is_held_for_good_by_sql_after_the_claim_is_not_re_emitted(store: Backend) {
+        store.insert("wh_dead_letters", &dead_letter(1)).await;
+        let claimed = claim(&*store, 10, at(60)).await;
+        begin(&*store, claimed.batch_id, &claimed.ids(), &[], at(60)).await;
+        store.execute("update wh_dead_letters set operator_disposition = 2").await;
+
+        let attempt = crate::harness::attempt(&claimed.entries()[0], crate::harness::batches::waiting(at(60), 60));
+        crate::harness::settle(&*store, claimed.batch_id, &[attempt], at(60)).await;
+
+        assert!(!is_back(&store, 1).await);
+        assert_eq!(store.letter(id(1)).await.recovered_at, None);
+    }
+
+    async fn a_renewed_lease_keeps_other_hosts_away_for_longer(store: Backend) {
+        store.insert("wh_dead_letters", &dead_letter(1)).await;
+        let claimed = claim(&*store, 10, at(60)).await;
+        let renewed = store.shared().renew(claimed.batch_id, Duration::from_secs(60), Some(at(110))).await;
+        assert!(renewed.unwrap());
+
+        let host = host(&store).await;
+        assert_eq!(host.scans_at(at(165)).await.scanned, 0, "until 170");
+        host.scans_at(at(171)).await;
+        assert_eq!(store.rows_in("wh_recovery_batches").await, 0);
+    }
+}

@@ -1,0 +1,10 @@
+//! Whole scans: a store, a policy as a real component, and the decision between them.
+
+mod attempts;
+mod chains;
+mod credits;
+mod faults;
+mod host;
+mod loops;
+mod matrix;
+mod policies;
