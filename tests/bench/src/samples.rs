@@ -1,0 +1,51 @@
+//! Medians and spreads.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Several measurements of the same thing.
+#[derive(Debug, Default)]
+pub struct Samples(Vec<f64>);
+
+impl Samples {
+    /// One more.
+    pub fn add(&mut self, value: f64) {
+        self.0.push(value);
+        self.0.sort_by(f64::total_cmp);
+    }
+
+    /// One more time, in milliseconds.
+    pub fn add_time(&mut self, time: Duration) {
+        self.add(time.as_secs_f64() * 1e3);
+    }
+
+    /// The value that this share of them stays below.
+    pub fn quantile(&self, share: f64) -> f64 {
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "an index into a short list"
+        )]
+        let index = ((self.0.len() - 1) as f64 * share).round() as usize;
+        self.0[index]
+    }
+
+    /// The middle one.
+    pub fn median(&self) -> f64 {
+        self.quantile(0.5)
+    }
+}
+
+impl fmt::Display for Samples {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = if self.median() < 100.0 { 2 } else { 0 };
+        write!(
+            f,
+            "{:.digits$} ({:.digits$} to {:.digits$})",
+            self.median(),
+            self.quantile(0.0),
+            self.quantile(1.0)
+        )
+    }
+}
