@@ -1,0 +1,23 @@
+.DEFAULT_GOAL := help
+.PHONY: help bootstrap policies demo test lint bench
+
+help: ## what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+bootstrap: ## install what is missing: a compiler for WebAssembly, PostgreSQL for the tests
+	@.ci/bootstrap
+
+policies: bootstrap ## build the policies into target/policies/NAME.wasm, and the host that embeds them
+	cargo build --locked
+
+demo: bootstrap ## the whole story on an embedded store, in about a minute once built
+	cargo run --locked -q -- demo
+
+test: bootstrap ## every test, on SQLite and on PostgreSQL
+	cargo test --locked
+
+lint: ## formatting, clippy and rustdoc, with warnings as errors
+	@.ci/lint
+
+bench: bootstrap ## rows per second and time per decision, beside what they are measured against
+	cargo run --locked --release --manifest-path tests/bench/Cargo.toml
