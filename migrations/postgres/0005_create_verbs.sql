@@ -205,18 +205,13 @@ begin
     then
         return false;
     end if;
-    v_newer := reprieve_superseded_by(p_dead_letter_id);
-    if v_newer is not null then
-        update wh_dead_letters d
-        set recovery_status = 2, next_recovery_at = null, deferral = null, status_note = 'superseded by ' || v_newer
-        where d.dead_letter_id = p_dead_letter_id;
-        return false;
-    end if;
-
     begin
-        select * into v_result from reprieve_reemit_apart(array[p_dead_letter_id]);
-        -- The insert may have waited for the move of a newer death to be committed.
         v_newer := reprieve_superseded_by(p_dead_letter_id);
+        if v_newer is null then
+            select * into v_result from reprieve_reemit_apart(array[p_dead_letter_id]);
+            -- The insert may have waited for the move of a newer death to be committed.
+            v_newer := reprieve_superseded_by(p_dead_letter_id);
+        end if;
         if v_newer is not null then
             raise sqlstate 'RP001';
         end if;
