@@ -1,7 +1,7 @@
 //! Scans with policies that refuse rows, fail on some of them or fail on all.
 
-use reprieve::model::{Deferral, RecoveryStatus};
-use reprieve::recovery::{OnPolicyError, RecoveryOptions, ScanError, Scanner};
+use reprieve::model::{Deferral, OnPolicyError, RecoveryStatus};
+use reprieve::recovery::{RecoveryOptions, ScanError, Scanner};
 use serde_json::json;
 
 use super::host::{Told, default_matrix, host, is_back, policy_of};

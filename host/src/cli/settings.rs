@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::config::{self, CacheDir, LimitsConfig, PolicyConfig, RecoveryConfig};
 use crate::policy::{EngineOptions, Limits, MemberSource, Origin, default_cache_dir};
-use crate::recovery::{OnPolicyError, RecoveryOptions};
+use crate::recovery::RecoveryOptions;
 use crate::telemetry::logs::LogFormat;
 
 /// The worker's options.
@@ -19,10 +19,7 @@ pub fn recovery_options(config: &RecoveryConfig) -> RecoveryOptions {
         lease: config.lease,
         lanes: config.lanes,
         max_policy_errors: config.max_policy_errors,
-        on_policy_error: match config.on_policy_error {
-            config::OnPolicyError::Defer => OnPolicyError::Defer,
-            config::OnPolicyError::Fallback => OnPolicyError::Fallback,
-        },
+        on_policy_error: config.on_policy_error,
     }
 }
 

@@ -23,9 +23,9 @@ use std::path::Path;
 pub use error::{ConfigError, Origin};
 pub use limits::LimitsConfig;
 pub use perspective::PerspectiveConfig;
-pub use policy::{CacheDir, DEFAULT_POLICY, MAX_CHAIN, MemberConfig, PolicyConfig};
+pub use policy::{CacheDir, MemberConfig, PolicyConfig};
 pub use program::{HttpConfig, LogConfig, LogFormat, StoreConfig};
-pub use recovery::{OnPolicyError, RecoveryConfig};
+pub use recovery::RecoveryConfig;
 pub use sources::Overrides;
 
 use settings::Settings;

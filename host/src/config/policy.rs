@@ -9,19 +9,15 @@ use super::error::{ConfigError, Origin};
 use super::limits::LimitsConfig;
 use super::settings::{Given, Settings};
 use super::values::NONE;
+use crate::model::chain::{BUILTIN_DEFAULT_MATRIX, MAX_CHAIN};
 use crate::model::names::nearest;
-
-/// The policy when none is named: the embedded one.
-pub const DEFAULT_POLICY: &str = "builtin:default-matrix";
-/// The most members of a chain.
-pub const MAX_CHAIN: usize = 8;
 
 const MEMBER_KEYS: [&str; 3] = ["path", "settings", "sha256"];
 
 /// One policy of a chain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemberConfig {
-    /// A file, or [`DEFAULT_POLICY`].
+    /// A file, or [`BUILTIN_DEFAULT_MATRIX`].
     pub path: String,
     /// What the policy is configured with.
     pub settings: Map<String, Json>,
@@ -81,7 +77,7 @@ fn read_chain(settings: &mut Settings) -> Result<Vec<MemberConfig>, ConfigError>
     let chain = settings.take("policy.chain", None, format!("1 to {MAX_CHAIN} tables"));
     let given_settings = settings.take("policy.settings", Some("{}".to_owned()), "a table".to_owned());
     let sha256 = settings.take("policy.sha256", None, "64 hex digits".to_owned());
-    let path = settings.text("policy.path", Some(DEFAULT_POLICY))?;
+    let path = settings.text("policy.path", Some(BUILTIN_DEFAULT_MATRIX))?;
     if let Some(chain) = chain {
         if let Some(given) = given_settings {
             return Err(given.refused("policy.settings", "stands beside policy.chain; give each member its settings"));
@@ -92,7 +88,7 @@ fn read_chain(settings: &mut Settings) -> Result<Vec<MemberConfig>, ConfigError>
         return members(&chain);
     }
     Ok(vec![MemberConfig {
-        path: path.unwrap_or_else(|| DEFAULT_POLICY.to_owned()),
+        path: path.unwrap_or_else(|| BUILTIN_DEFAULT_MATRIX.to_owned()),
         settings: given_settings.map(|given| table(&given, "policy.settings")).transpose()?.unwrap_or_default(),
         sha256: sha256.map(|given| digest(&given, "policy.sha256")).transpose()?,
     }])

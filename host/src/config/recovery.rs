@@ -5,18 +5,10 @@ use std::time::Duration;
 
 use super::error::ConfigError;
 use super::settings::Settings;
+use crate::model::OnPolicyError;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// What becomes of a row on which the policy fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnPolicyError {
-    /// It waits, longer each time, and is held in the end.
-    Defer,
-    /// The default matrix is asked instead.
-    Fallback,
-}
 
 /// The worker's options.
 #[derive(Debug, Clone, PartialEq, Eq)]

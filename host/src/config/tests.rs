@@ -8,6 +8,8 @@ use std::time::Duration;
 use tempfile::NamedTempFile;
 
 use super::*;
+use crate::model::OnPolicyError;
+use crate::model::chain::BUILTIN_DEFAULT_MATRIX;
 
 const EXAMPLE: &str = include_str!("../../../examples/reprieve.toml");
 
@@ -49,7 +51,7 @@ fn without_anything_the_defaults_hold() {
     assert_eq!((config.recovery.generation, config.recovery.generation_file), (None, None));
     assert_eq!(config.recovery.generation_replay_stagger, Duration::ZERO);
     assert_eq!(config.policy.chain.len(), 1);
-    assert_eq!(config.policy.chain[0].path, DEFAULT_POLICY);
+    assert_eq!(config.policy.chain[0].path, BUILTIN_DEFAULT_MATRIX);
     assert_eq!(config.policy.limits.call_time, Duration::from_millis(100));
     assert_eq!(config.http.listen.to_string(), "127.0.0.1:9780");
     assert_eq!(config.perspective.max_inbox_attempts, Some(10));

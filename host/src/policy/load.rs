@@ -14,7 +14,8 @@ use super::engine::Shared;
 use super::failure::{PolicyFailure, one_line};
 use super::member::Member;
 use super::shape::{Shape, ShapeError};
-use super::source::{BUILTIN_DEFAULT_MATRIX, MAX_CHAIN, MemberSource, Origin};
+use super::source::{MemberSource, Origin};
+use crate::model::chain::{BUILTIN_DEFAULT_MATRIX, MAX_CHAIN};
 
 /// The default matrix, as the build made it.
 static DEFAULT_MATRIX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/default-matrix.wasm"));

@@ -35,6 +35,7 @@ mod usage;
 mod wasi;
 mod wasm_config;
 
+pub use crate::model::chain::{BUILTIN_DEFAULT_MATRIX, MAX_CHAIN};
 pub use cache::default_cache_dir;
 pub use engine::{EngineError, EngineOptions, PolicyEngine};
 pub use failure::{FailureKind, PolicyFailure};
@@ -46,4 +47,4 @@ pub use member::MemberInfo;
 pub use policy::Policy;
 pub use session::Session;
 pub use shape::{VERSION, World};
-pub use source::{BUILTIN_DEFAULT_MATRIX, MAX_CHAIN, MemberSource, Origin};
+pub use source::{MemberSource, Origin};

@@ -7,10 +7,8 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
-/// The most members of a chain.
-pub const MAX_CHAIN: usize = 8;
-/// The text that names the embedded policy wherever a file is asked for.
-pub const BUILTIN_DEFAULT_MATRIX: &str = "builtin:default-matrix";
+use crate::model::chain::BUILTIN_DEFAULT_MATRIX;
+
 const DEFAULT_MATRIX: &str = "default-matrix";
 
 /// Where a component comes from.

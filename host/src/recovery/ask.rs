@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use super::options::OnPolicyError;
 use super::plan::Asking;
 use super::record::Asked;
 use super::scan::{ScanError, Scanner};
 use crate::model::view::PolicyView;
+use crate::model::{Answers, OnPolicyError};
 use crate::policy::{FailureKind, Policy, PolicyFailure, Session};
 
 /// What a scan keeps from claim to claim.
@@ -67,7 +67,7 @@ impl Asker {
         scanner: &Scanner,
         views: &[PolicyView],
         now: Timestamp,
-    ) -> Vec<Result<crate::model::Answers, PolicyFailure>> {
+    ) -> Vec<Result<Answers, PolicyFailure>> {
         let started = Instant::now();
         let policy = &self.policy;
         let answers = self.session.get_or_insert_with(|| policy.session(now)).ask(views.to_vec()).await;

@@ -20,6 +20,6 @@ pub mod worker;
 
 pub use counts::ScanCounts;
 pub use generation::Generation;
-pub use options::{OnPolicyError, RecoveryOptions};
+pub use options::RecoveryOptions;
 pub use scan::{ScanError, Scanner};
 pub use worker::Worker;

@@ -2,15 +2,7 @@
 
 use std::time::Duration;
 
-/// What becomes of a row on which the policy fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnPolicyError {
-    /// It waits, longer each time, and is held in the end.
-    #[default]
-    Defer,
-    /// The default matrix is asked instead.
-    Fallback,
-}
+use crate::model::OnPolicyError;
 
 /// The worker's options. Ranges are checked where they are read, by the configuration.
 #[derive(Debug, Clone)]
