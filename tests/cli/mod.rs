@@ -5,11 +5,15 @@ mod shop;
 
 mod changing;
 mod demo;
+mod host;
 mod importing;
 mod listing;
 mod moving;
 mod policies;
 mod readme;
 mod scanning;
+mod service;
 mod serving;
+mod swapping;
+mod swapping_under_load;
 mod usage;

@@ -122,8 +122,8 @@ fn settings_count_and_wrong_ones_are_refused_with_their_path() {
         (r#"{"policy_by_reason": {"Throttled": {"cooldown": "soon"}}}"#, "policy_by_reason.Throttled.cooldown: "),
         (r#"{"policy_by_reason": {"Tired": {}}}"#, "policy_by_reason.Tired: "),
         (r#"{"by_reason": {}}"#, "by_reason: unknown field"),
-        ("[]", "settings.json is not a JSON object"),
-        ("{", "settings file settings.json: "),
+        ("[]", "settings.json: not a JSON object"),
+        ("{", "settings.json: no valid JSON: "),
     ] {
         let refused = settings(text).exits(2);
         assert!(refused.stderr.contains(expected) && refused.stdout.is_empty(), "{text}: {refused:?}");

@@ -1,87 +1,14 @@
 //! `serve` and its HTTP endpoints.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
+use super::host::Host;
 use super::shop::{Kind, Shop, id, letter};
 use crate::harness::{Psql, migrated_database};
-
-/// A host that serves on a free port; killed when a test ends early.
-struct Host {
-    child: Child,
-    log: BufReader<ChildStderr>,
-    address: String,
-    // Held, not used: its end calls off the watchdog.
-    _watched: Sender<()>,
-}
-
-impl Host {
-    /// Starts it and waits until it serves.
-    fn start(shop: &Shop, arguments: &[&str]) -> Self {
-        let arguments = [&["serve"], arguments].concat();
-        let program = shop.program(&arguments).env("REPRIEVE_HTTP__LISTEN", "127.0.0.1:0");
-        let (mut command, _) = program.env("REPRIEVE_LOG__FORMAT", "json").into_command();
-        let mut child = command.stderr(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
-        let log = BufReader::new(child.stderr.take().unwrap());
-        let _watched = watched(child.id());
-        let mut host = Self { child, log, address: String::new(), _watched };
-        host.address = host.told("serving")["address"].as_str().unwrap().to_owned();
-        host
-    }
-
-    /// The next event of the log with this message.
-    fn told(&mut self, message: &str) -> Value {
-        let mut line = String::new();
-        while self.log.read_line(&mut line).unwrap() > 0 {
-            let event: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
-            if event["message"] == message {
-                return event;
-            }
-            line.clear();
-        }
-        panic!("the log ended before {message:?}");
-    }
-
-    /// Status and body at a path.
-    fn get(&self, path: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
-    }
-
-    fn stop(&mut self) -> ExitStatus {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-        self.told("stopped");
-        self.child.wait().unwrap()
-    }
-}
-
-/// Kills a process that is still there after a minute, so that a test which waits for its log fails.
-fn watched(pid: u32) -> Sender<()> {
-    let (done, ended) = channel();
-    std::thread::spawn(move || {
-        if ended.recv_timeout(Duration::from_secs(60)) == Err(RecvTimeoutError::Timeout) {
-            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
-        }
-    });
-    done
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 #[test]
 fn a_host_migrates_recovers_answers_and_ends_at_sigterm() {
@@ -136,8 +63,7 @@ in_both_shops! {
         let shop = kind.shop_with(&letters);
         let mut host = Host::start(&shop, &[]);
         host.told("re-emitted");
-        host.child.kill().unwrap();
-        host.child.wait().unwrap();
+        host.kill();
 
         // Its leases have ended by then, and its rows have waited.
         shop.run(&["scan", "--until-idle", "--now", "2099-01-01T00:00:00Z"]).exits(0);

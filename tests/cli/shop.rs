@@ -5,6 +5,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::harness::backend::run;
+use crate::harness::raw::Raw;
 use crate::harness::{Program, Run, migrated_database};
 
 /// When the tests' dead letters died.
@@ -92,6 +94,28 @@ impl Shop {
         self.store.iter().fold(program, |program, store| program.env("REPRIEVE_STORE", store))
     }
 
+    /// The URL of its store, when that is no file of the folder.
+    pub fn store(&self) -> Option<&str> {
+        self.store.as_deref()
+    }
+
+    /// Runs SQL past the program.
+    pub fn execute(&self, sql: &str) {
+        run(async { self.raw().try_execute(sql).await.unwrap_or_else(|error| panic!("{error}: {sql}")) });
+    }
+
+    /// The column `n` of a query, as texts.
+    pub fn texts(&self, sql: &str) -> Vec<String> {
+        let mut rows = Vec::new();
+        run(async { rows = self.raw().query(sql).await });
+        rows.into_iter().map(|row| row["n"].as_str().unwrap().to_owned()).collect()
+    }
+
+    fn raw(&self) -> Raw {
+        let file = || format!("sqlite://{}", self.path().join("reprieve.db").display());
+        Raw::connect(&self.store.clone().unwrap_or_else(file))
+    }
+
     /// Runs the program in the folder.
     pub fn run(&self, arguments: &[&str]) -> Run {
         self.program(arguments).run()
@@ -100,6 +124,11 @@ impl Shop {
     /// Imports what is given on standard input.
     pub fn import(&self, text: &str) -> Run {
         self.program(&["import", "-", "--json"]).stdin(text).run()
+    }
+
+    /// What `stats --json` says.
+    pub fn stats(&self) -> Value {
+        self.run(&["stats", "--json"]).exits(0).json()
     }
 
     /// A dead letter as `show --json` tells it.

@@ -50,11 +50,13 @@ on_both_stores! {
         }
         store.dead(7, json!({"recovery_status": 2, "deferral": "skip"})).await;
 
-        assert_eq!(store.clear_policy_deferrals(Some(at(100))).await.unwrap(), 2);
-        assert_eq!(store.clear_policy_deferrals(Some(at(100))).await.unwrap(), 0);
+        store.dead(8, json!({"policy_error_digest": "new", "deferral": "skip", "next_recovery_at": time_text(at(9999))})).await;
+
+        assert_eq!(store.clear_policy_deferrals("new", Some(at(100))).await.unwrap(), 2);
+        assert_eq!(store.clear_policy_deferrals("new", Some(at(100))).await.unwrap(), 0);
 
         assert_eq!(claim(&*store, 10, at(100)).await.ids().len(), 2);
-        for n in 3..=6 {
+        for n in [3, 4, 5, 6, 8] {
             assert_eq!(store.letter(id(n)).await.next_recovery_at, Some(at(9999)));
         }
         assert_eq!(store.letter(id(7)).await.recovery_status, RecoveryStatus::HoldForReview);

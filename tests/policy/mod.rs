@@ -16,7 +16,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use reprieve::model::view::PolicyView;
 use reprieve::model::{Answers, DeadLetter, Disposition, FailureReason, RecoveryStatus, SourceTable};
-use reprieve::policy::{EngineOptions, Limits, LoadError, MemberSource, Origin, Policy, PolicyEngine, PolicyFailure};
+use reprieve::policy::{
+    EngineOptions, Limits, LoadError, MemberSource, Origin, Policy, PolicyEngine, PolicyFailure, SettingsSource,
+};
 use serde_json::Value;
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -44,7 +46,7 @@ fn builtin() -> MemberSource {
 }
 
 fn with_settings(settings: Value) -> MemberSource {
-    MemberSource { settings, ..builtin() }
+    MemberSource { settings: SettingsSource::Given(settings), ..builtin() }
 }
 
 /// Component files that last as long as the test.

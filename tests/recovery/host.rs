@@ -25,7 +25,7 @@ fn engine() -> &'static PolicyEngine {
 pub async fn default_matrix() -> Policy {
     static POLICY: OnceCell<Policy> = OnceCell::const_new();
     let load = async || {
-        let member = MemberSource { origin: Origin::Builtin, settings: json!({}), sha256: None };
+        let member = MemberSource::new(Origin::Builtin);
         engine().load(vec![member]).await.unwrap()
     };
     POLICY.get_or_init(load).await.clone()
@@ -53,6 +53,7 @@ pub async fn host(store: &Backend) -> Scanner {
         now: None,
         shutdown: CancellationToken::new(),
         abandoned: Arc::default(),
+        met: Arc::default(),
     }
 }
 

@@ -1,17 +1,17 @@
-//! Commands about policies: `policy check`, `policy inspect`, `policy eval`.
+//! Commands about policies: `policy check`, `policy inspect`, `policy eval`, `policy status`.
 //!
 //! A file that is malformed or no policy ends them as malformed input does.
 
 mod check;
 mod eval;
 mod inspect;
+mod status;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow};
-use serde_json::Value;
+use anyhow::Context as _;
 
-use crate::policy::{MemberSource, Origin};
+use crate::policy::{MemberSource, Origin, SettingsSource};
 
 use super::exit::Ended;
 use super::program::Program;
@@ -25,6 +25,8 @@ pub enum PolicyCommand {
     Inspect(inspect::InspectArgs),
     /// Ask a policy about one dead letter
     Eval(eval::EvalArgs),
+    /// Say what a running host has loaded, and what it last refused
+    Status(status::StatusArgs),
 }
 
 /// Does it.
@@ -40,6 +42,9 @@ pub async fn run(command: &PolicyCommand, program: &Program) -> anyhow::Result<E
             output.either(&checked, check::Checked::text)?;
         }
         PolicyCommand::Inspect(args) => output.either(&inspect::inspect(args)?, inspect::text)?,
+        PolicyCommand::Status(args) => {
+            output.either(&status::status(args, program).await?, status::text)?;
+        }
         PolicyCommand::Eval(args) => output.document(&eval::eval(args, &program.engine()?).await?)?,
     }
     output.finish()?;
@@ -47,21 +52,9 @@ pub async fn run(command: &PolicyCommand, program: &Program) -> anyhow::Result<E
 }
 
 /// One policy from the command line with its settings, if there is a file of them.
-fn member(file: &Origin, settings: Option<&Path>) -> anyhow::Result<MemberSource> {
-    let settings = match settings {
-        None => Value::Null,
-        Some(path) => {
-            let text = read(path)?;
-            let settings = serde_json::from_str(&text).with_context(|| format!("settings file {}", path.display()))?;
-            match settings {
-                Value::Object(_) => settings,
-                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-                    return Err(anyhow!("settings file {} is not a JSON object", path.display()));
-                }
-            }
-        }
-    };
-    Ok(MemberSource { settings, ..MemberSource::new(file.clone()) })
+fn member(file: &Origin, settings: Option<&Path>) -> MemberSource {
+    let member = MemberSource::new(file.clone());
+    settings.map_or(member.clone(), |path| MemberSource { settings: SettingsSource::File(path.to_owned()), ..member })
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
@@ -79,7 +72,7 @@ pub struct FileArg {
 /// How its settings are named.
 #[derive(Debug, clap::Args)]
 pub struct SettingsArg {
-    /// A file with the policy's settings, a JSON object
+    /// A file with the policy's settings: a JSON object, or TOML when its name ends in .toml
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
 }

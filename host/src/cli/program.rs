@@ -9,20 +9,23 @@ use uuid::Uuid;
 
 use super::args::{Cli, Command};
 use super::exit::DoesNotHold;
+use super::in_use;
 use super::output::Output;
 use super::settings::{chain, engine_options, log_format, recovery_options};
-use crate::config::{Config, Overrides};
+use crate::config::{Config, ConfigSource, Overrides};
 use crate::model::OnPolicyError;
 use crate::policy::{LivePolicy, MemberSource, Origin, Policy, PolicyEngine};
 use crate::recovery::{Generation, Scanner};
 use crate::store::SharedStore;
 use crate::store::open::{Options, open, redact};
-use crate::telemetry::{Health, LoadedPolicy, Metrics, logs};
+use crate::telemetry::{Health, Metrics, logs};
 
 /// The program once its arguments and its configuration are read.
 pub struct Program {
     /// The configuration, with flags and environment in their places.
     pub config: Config,
+    /// Where it was read from.
+    pub source: ConfigSource,
     /// The store that was named by a flag.
     pub store_flag: Option<String>,
     /// Whether data is printed as JSON.
@@ -31,6 +34,8 @@ pub struct Program {
 
 /// Who a scan asks.
 pub struct Policies {
+    /// What they were loaded with.
+    pub engine: PolicyEngine,
     policy: Policy,
     /// Who is asked about a row on which the policy fails.
     fallback: Option<Policy>,
@@ -40,10 +45,10 @@ impl Program {
     /// Reads the configuration and starts the log.
     pub fn load(cli: &Cli) -> anyhow::Result<Self> {
         let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-        let overrides = overrides(cli);
-        let config = Config::load(cli.global.config.as_deref(), environment.into_iter(), overrides)?;
+        let source = ConfigSource::new(cli.global.config.clone(), environment, overrides(cli));
+        let config = source.read()?;
         logs::start(log_format(config.log.format), level(cli, &config))?;
-        Ok(Self { config, store_flag: cli.global.store.clone(), json: cli.global.json })
+        Ok(Self { config, source, store_flag: cli.global.store.clone(), json: cli.global.json })
     }
 
     /// Standard output in the form that was asked for.
@@ -105,21 +110,21 @@ impl Program {
             OnPolicyError::Defer => None,
             OnPolicyError::Fallback => Some(engine.load(vec![MemberSource::new(Origin::Builtin)]).await?),
         };
-        Ok(Policies { policy, fallback })
+        Ok(Policies { engine, policy, fallback })
     }
 
     /// Everything that a scan of this store works with.
     pub async fn scanner(
         &self,
         store: SharedStore,
-        Policies { policy, fallback }: Policies,
+        Policies { policy, fallback, .. }: Policies,
         now: Option<Timestamp>,
     ) -> anyhow::Result<Scanner> {
         if self.config.recovery.held_blocks_stream {
             tracing::warn!("held_blocks_stream has no effect yet: rows are recovered each by itself");
         }
         let (metrics, health) = (Metrics::new(), Health::default());
-        tell_policy(&policy, &metrics, &health);
+        in_use::tell(&policy, &metrics, &health);
         Ok(Scanner {
             store,
             policy: LivePolicy::new(policy),
@@ -132,6 +137,7 @@ impl Program {
             now,
             shutdown: CancellationToken::new(),
             abandoned: Arc::default(),
+            met: Arc::default(),
         })
     }
 
@@ -139,14 +145,6 @@ impl Program {
     pub fn engine(&self) -> anyhow::Result<PolicyEngine> {
         Ok(PolicyEngine::new(engine_options(&self.config.policy))?)
     }
-}
-
-fn tell_policy(policy: &Policy, metrics: &Metrics, health: &Health) {
-    let since = policy.loaded_at();
-    metrics.gauges().policies([(policy.name(), policy.digest(), since)]);
-    let (name, digest) = (policy.name().to_owned(), policy.digest().to_owned());
-    tracing::info!(policy = name, digest, "policy loaded");
-    health.policies(vec![LoadedPolicy { name, digest, since }]);
 }
 
 /// The log's level. Unless one is set, a command that ends by itself logs warnings only: what it has to say it says

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::exit::Ended;
 use super::program::Program;
-use super::shutdown::told_to_stop;
+use super::signals::told_to_stop;
 use super::values;
 use crate::recovery::ScanCounts;
 

@@ -1,16 +1,21 @@
-//! `serve`: the worker and the HTTP endpoints, until told to stop.
+//! `serve`: the worker, the policy's reloads and the HTTP endpoints, until told to stop.
+
+mod reloads;
+mod service;
 
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 
 use super::exit::Ended;
 use super::program::Program;
-use super::shutdown::told_to_stop;
+use super::signals::{Hangups, told_to_stop};
 use crate::http::{self, HttpState};
 use crate::recovery::{Scanner, Worker};
+use reloads::Reloads;
 
 /// How long the batch in hand may take to be finished or given back.
 const GRACE: Duration = Duration::from_secs(20);
@@ -32,12 +37,15 @@ pub struct ServeArgs {
 
 /// Serves. What is wrong with arguments, port, policy or schema is found before the first scan, in this order.
 pub async fn run(args: &ServeArgs, program: &Program) -> anyhow::Result<Ended> {
+    // From the start on: a deployment may ask for a reload at any moment.
+    let hangups = Hangups::new();
     let listen = program.config.http.listen;
     let listener = TcpListener::bind(listen)
         .await
         .with_context(|| format!("cannot listen on {listen}: set another address under [http] listen"))?;
     // Before the store is touched: a host that cannot start must not have changed a schema.
     let policies = program.policies().await?;
+    let engine = policies.engine.clone();
     let store = if args.no_migrate { program.store().await? } else { program.new_store().await? };
     if !args.no_migrate {
         for migration in store.migrate(false).await? {
@@ -49,26 +57,37 @@ pub async fn run(args: &ServeArgs, program: &Program) -> anyhow::Result<Ended> {
     if scanner.generation.tag().is_none() {
         tracing::warn!("no generation is set: rows are tagged `unversioned` and nothing is swept; give --generation");
     }
+    let reloads = Reloads::new(program.source.clone(), program.config.clone(), engine, &scanner);
+    let reloads = tokio::spawn(reloads.run(hangups, scanner.shutdown.clone()));
     tracing::info!(address = %listener.local_addr()?, store = program.store_name(), "serving");
-    until_stopped(listener, scanner, program.config.recovery.enabled).await?;
+    service::ready("serving");
+    until_stopped(listener, scanner, reloads, program.config.recovery.enabled).await?;
     Ok(Ended::Done)
 }
 
-/// Runs worker and endpoints until a signal comes.
+/// Runs worker, reloads and endpoints until a signal comes.
 ///
 /// # Errors
 ///
 /// When one of them ends by itself.
-async fn until_stopped(listener: TcpListener, scanner: Scanner, enabled: bool) -> anyhow::Result<()> {
+async fn until_stopped(
+    listener: TcpListener,
+    scanner: Scanner,
+    mut reloads: JoinHandle<()>,
+    enabled: bool,
+) -> anyhow::Result<()> {
     let shutdown = scanner.shutdown.clone();
     let state = HttpState::new(scanner.metrics.clone(), scanner.health.clone(), scanner.store.clone());
     let mut endpoints = tokio::spawn(http::serve(listener, state, shutdown.clone()));
     let mut worker = tokio::spawn(recover(scanner, enabled));
     tokio::select! {
         () = told_to_stop() => {}
+        () = service::stay_alive() => {}
         ended = &mut worker => return ended.context("the worker ended"),
+        ended = &mut reloads => return ended.context("watching the policy's files ended"),
         ended = &mut endpoints => return ended?.context("the HTTP endpoints ended"),
     }
+    service::stopping();
     shutdown.cancel();
     if tokio::time::timeout(GRACE, worker).await.is_err() {
         tracing::warn!(grace = ?GRACE, "the batch in hand was not finished; its lease will end");

@@ -1,7 +1,5 @@
 //! From the configuration to the options of the parts that it configures.
 
-use serde_json::Value;
-
 use crate::config::{self, CacheDir, LimitsConfig, PolicyConfig, RecoveryConfig};
 use crate::policy::{EngineOptions, Limits, MemberSource, Origin, default_cache_dir};
 use crate::recovery::RecoveryOptions;
@@ -60,7 +58,7 @@ pub fn chain(config: &PolicyConfig) -> Vec<MemberSource> {
         .map(|member| MemberSource {
             // Reading an origin cannot fail.
             origin: member.path.parse().unwrap_or(Origin::Builtin),
-            settings: Value::Object(member.settings.clone()),
+            settings: member.settings.clone(),
             sha256: member.sha256.clone(),
         })
         .collect()

@@ -18,7 +18,7 @@ mod values;
 mod tests;
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use error::{ConfigError, Origin};
 pub use limits::LimitsConfig;
@@ -72,5 +72,36 @@ impl Config {
         };
         settings.refuse_unread()?;
         Ok(config)
+    }
+}
+
+/// Where a configuration comes from, so that it can be read again while the program runs.
+#[derive(Debug, Clone)]
+pub struct ConfigSource {
+    file: Option<PathBuf>,
+    environment: Vec<(OsString, OsString)>,
+    overrides: Overrides,
+}
+
+impl ConfigSource {
+    /// This file, environment and flags.
+    #[must_use]
+    pub const fn new(file: Option<PathBuf>, environment: Vec<(OsString, OsString)>, overrides: Overrides) -> Self {
+        Self { file, environment, overrides }
+    }
+
+    /// The file, if there is one.
+    #[must_use]
+    pub fn file(&self) -> Option<PathBuf> {
+        sources::file(self.file.as_deref(), &self.environment)
+    }
+
+    /// Reads it as it is now.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::load`].
+    pub fn read(&self) -> Result<Config, ConfigError> {
+        Config::load(self.file.as_deref(), self.environment.iter().cloned(), self.overrides.clone())
     }
 }

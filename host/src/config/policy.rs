@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use toml::Value;
 
 use super::error::{ConfigError, Origin};
@@ -11,6 +11,7 @@ use super::settings::{Given, Settings};
 use super::values::NONE;
 use crate::model::chain::{BUILTIN_DEFAULT_MATRIX, MAX_CHAIN};
 use crate::model::names::nearest;
+use crate::model::settings::{SettingsFormat, SettingsSource, from_toml};
 
 const MEMBER_KEYS: [&str; 3] = ["path", "settings", "sha256"];
 
@@ -20,7 +21,7 @@ pub struct MemberConfig {
     /// A file, or [`BUILTIN_DEFAULT_MATRIX`].
     pub path: String,
     /// What the policy is configured with.
-    pub settings: Map<String, Json>,
+    pub settings: SettingsSource,
     /// The only content the file may have: SHA-256 in 64 lower-case hex digits.
     pub sha256: Option<String>,
 }
@@ -75,7 +76,8 @@ fn read_cache_dir(settings: &mut Settings) -> Result<CacheDir, ConfigError> {
 
 fn read_chain(settings: &mut Settings) -> Result<Vec<MemberConfig>, ConfigError> {
     let chain = settings.take("policy.chain", None, format!("1 to {MAX_CHAIN} tables"));
-    let given_settings = settings.take("policy.settings", Some("{}".to_owned()), "a table".to_owned());
+    let given_settings =
+        settings.take("policy.settings", Some("{}".to_owned()), "a table, or the path of a file".to_owned());
     let sha256 = settings.take("policy.sha256", None, "64 hex digits".to_owned());
     let path = settings.text("policy.path", Some(BUILTIN_DEFAULT_MATRIX))?;
     if let Some(chain) = chain {
@@ -89,7 +91,7 @@ fn read_chain(settings: &mut Settings) -> Result<Vec<MemberConfig>, ConfigError>
     }
     Ok(vec![MemberConfig {
         path: path.unwrap_or_else(|| BUILTIN_DEFAULT_MATRIX.to_owned()),
-        settings: given_settings.map(|given| table(&given, "policy.settings")).transpose()?.unwrap_or_default(),
+        settings: given_settings.map(|given| settings_of(&given, "policy.settings")).transpose()?.unwrap_or_default(),
         sha256: sha256.map(|given| digest(&given, "policy.sha256")).transpose()?,
     }])
 }
@@ -119,7 +121,7 @@ fn member(at: usize, value: &Value, origin: &Origin) -> Result<MemberConfig, Con
         Some((path, _)) => return Err(given(path).refused(&here("path"), "is no path")),
         None => return Err(given(value).refused(&format!("policy.chain[{at}]"), "has no path")),
     };
-    let settings = fields.get("settings").map(|value| table(&given(value), &here("settings"))).transpose()?;
+    let settings = fields.get("settings").map(|value| settings_of(&given(value), &here("settings"))).transpose()?;
     let sha256 = fields.get("sha256").map(|value| digest(&given(value), &here("sha256"))).transpose()?;
     Ok(MemberConfig { path, settings: settings.unwrap_or_default(), sha256 })
 }
@@ -130,14 +132,23 @@ fn parsed(given: &Given) -> Value {
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_else(|| given.value.clone())
 }
 
-fn table(given: &Given, key: &str) -> Result<Map<String, Json>, ConfigError> {
-    match (&given.value, to_json(parsed(given))) {
-        // A variable holds JSON already, whose nulls TOML does not know.
-        (Value::String(text), _) if given.is_text_only() => {
-            serde_json::from_str(text).map_err(|_| given.refused(key, "is no JSON object"))
+/// A table, or the path of a file. A variable, which holds text only, holds JSON when it begins like a JSON object.
+fn settings_of(given: &Given, key: &str) -> Result<SettingsSource, ConfigError> {
+    let refused = || given.refused(key, "is neither a table nor the path of a file");
+    match &given.value {
+        Value::String(text) if given.is_text_only() && text.trim_start().starts_with('{') => {
+            let read = SettingsFormat::Json.read(text);
+            read.map(|settings| SettingsSource::Given(Json::Object(settings)))
+                .map_err(|problem| given.refused(key, format!("is {problem}")))
         }
-        (_, Json::Object(map)) => Ok(map),
-        _ => Err(given.refused(key, "is no table")),
+        Value::String(path) if !path.trim().is_empty() => Ok(SettingsSource::File(PathBuf::from(path))),
+        Value::Table(_) => Ok(SettingsSource::Given(from_toml(given.value.clone()))),
+        Value::String(_)
+        | Value::Integer(_)
+        | Value::Float(_)
+        | Value::Boolean(_)
+        | Value::Datetime(_)
+        | Value::Array(_) => Err(refused()),
     }
 }
 
@@ -146,16 +157,4 @@ fn digest(given: &Given, key: &str) -> Result<String, ConfigError> {
     digest
         .filter(|digest| digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()))
         .ok_or_else(|| given.refused(key, "is no SHA-256 of 64 hex digits"))
-}
-
-fn to_json(value: Value) -> Json {
-    match value {
-        Value::String(text) => Json::String(text),
-        Value::Integer(number) => Json::from(number),
-        Value::Float(number) => Json::from(number),
-        Value::Boolean(flag) => Json::Bool(flag),
-        Value::Datetime(time) => Json::String(time.to_string()),
-        Value::Array(values) => Json::Array(values.into_iter().map(to_json).collect()),
-        Value::Table(fields) => Json::Object(fields.into_iter().map(|(name, value)| (name, to_json(value))).collect()),
-    }
 }

@@ -7,6 +7,7 @@ use toml::{Table, Value};
 
 use super::error::{ConfigError, Origin};
 use super::settings::Settings;
+use crate::model::settings::toml_problem;
 
 const PREFIX: &str = "REPRIEVE_";
 const CONFIG_VARIABLE: &str = "REPRIEVE_CONFIG";
@@ -40,9 +41,8 @@ pub(super) fn gather(
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
         .filter(|(name, _)| name.starts_with(PREFIX))
         .collect();
-    let named = variables.iter().find(|(name, _)| name == CONFIG_VARIABLE).map(|(_, value)| PathBuf::from(value));
     let mut settings = Settings::default();
-    if let Some(file) = file.map(Path::to_path_buf).or(named) {
+    if let Some(file) = self::file(file, &variables) {
         read_file(&mut settings, &file)?;
     }
     // A short name before a long one, whatever the order of the environment, so that the result is always the same.
@@ -70,6 +70,12 @@ pub(super) fn gather(
     Ok(settings)
 }
 
+/// The file to read: the one that is given, else the one that the environment names.
+pub(super) fn file(given: Option<&Path>, variables: &[(impl AsRef<OsStr>, OsString)]) -> Option<PathBuf> {
+    let named = || variables.iter().find(|(name, _)| name.as_ref() == CONFIG_VARIABLE).map(|(_, path)| path.into());
+    given.map(Path::to_path_buf).or_else(named)
+}
+
 fn set_variable(settings: &mut Settings, name: &str, key: String, value: &OsStr) -> Result<(), ConfigError> {
     let origin = Origin::Variable(name.to_owned());
     let Some(text) = value.to_str() else {
@@ -85,18 +91,9 @@ fn read_file(settings: &mut Settings, file: &Path) -> Result<(), ConfigError> {
         .map_err(|error| ConfigError::Read { file: file.to_path_buf(), problem: error.to_string() })?;
     let table: Table = text
         .parse()
-        .map_err(|error| ConfigError::Syntax { file: file.to_path_buf(), problem: at_line(&text, &error) })?;
+        .map_err(|error| ConfigError::Syntax { file: file.to_path_buf(), problem: toml_problem(&text, &error) })?;
     flatten(settings, "", table, file);
     Ok(())
-}
-
-/// What is wrong and on which line. The line itself is not shown, since it may hold a password.
-fn at_line(text: &str, error: &toml::de::Error) -> String {
-    let message = error.message();
-    match error.span().and_then(|span| text.get(..span.start)) {
-        Some(before) => format!("line {}: {message}", before.matches('\n').count() + 1),
-        None => message.to_owned(),
-    }
 }
 
 /// Sets each value under its section's name and its own.

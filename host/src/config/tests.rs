@@ -10,6 +10,7 @@ use tempfile::NamedTempFile;
 use super::*;
 use crate::model::OnPolicyError;
 use crate::model::chain::BUILTIN_DEFAULT_MATRIX;
+use crate::model::settings::SettingsSource;
 
 const EXAMPLE: &str = include_str!("../../../examples/reprieve.toml");
 
@@ -99,7 +100,7 @@ fn every_kind_of_value_can_come_from_the_environment() {
     assert_eq!((config.recovery.lanes, config.recovery.on_policy_error), (4, OnPolicyError::Fallback));
     assert_eq!(config.recovery.generation.as_deref(), Some("shop-2"));
     assert_eq!((config.policy.limits.memory_bytes, config.policy.limits.stack_bytes), (1 << 20, 1 << 20));
-    assert_eq!(serde_json::Value::from(config.policy.chain[0].settings.clone()).to_string(), r#"{"a":null,"b":[1]}"#);
+    assert_eq!(given(&config.policy.chain[0]).to_string(), r#"{"a":null,"b":[1]}"#);
     assert_eq!(config.perspective.max_inbox_attempts, None);
     assert_eq!((config.http.listen.port(), config.log.format), (0, LogFormat::Json));
 }
@@ -172,7 +173,7 @@ fn a_value_out_of_range_is_refused_with_the_range() {
         ),
         ("policy.chain = []", "[] is no list of 1 to 8 tables"),
         ("policy.sha256 = 'abc'", "\"abc\" is no SHA-256 of 64 hex digits"),
-        ("policy.settings = 1", "1 is no table"),
+        ("policy.settings = 1", "1 is neither a table nor the path of a file"),
         ("log.format = 'xml'", "\"xml\" is not \"text\" or \"json\""),
     ];
     for (line, expected) in cases {
@@ -198,15 +199,33 @@ fn a_chain_keeps_its_order_and_each_member_its_settings() {
     );
     let chain = from_file(&text).unwrap().policy.chain;
     assert_eq!((chain[0].path.as_str(), chain[1].path.as_str()), ("a.wasm", "b.wasm"));
-    assert_eq!(chain[0].settings["n"], 1);
+    assert_eq!(given(&chain[0])["n"], 1);
     assert_eq!(chain[0].sha256.as_deref(), Some("ab".repeat(32).as_str()));
-    assert!(chain[1].settings.is_empty());
+    assert_eq!(chain[1].settings, SettingsSource::default());
+}
+
+fn given(member: &MemberConfig) -> serde_json::Value {
+    match &member.settings {
+        SettingsSource::Given(settings) => settings.clone(),
+        SettingsSource::File(path) => panic!("a file: {}", path.display()),
+    }
+}
+
+#[test]
+fn settings_may_stand_in_a_file_of_their_own() {
+    let file = SettingsSource::File("policies/inventory.toml".into());
+    let config = from_file("policy.settings = 'policies/inventory.toml'").unwrap();
+    assert_eq!(config.policy.chain[0].settings, file);
+    let chain = from_file("[[policy.chain]]\npath = 'a.wasm'\nsettings = 'policies/inventory.toml'").unwrap();
+    assert_eq!(chain.policy.chain[0].settings, file);
+    let refused = from_file("policy.settings = ''").unwrap_err().to_string();
+    assert!(refused.contains("neither a table nor the path of a file"), "{refused}");
 }
 
 #[test]
 fn settings_are_a_table_of_the_policys_own_keys() {
     let text = "[policy.settings.policy_by_reason.Throttled]\ncooldown = '10m'\nmax_recovery_attempts = 5";
-    let settings = from_file(text).unwrap().policy.chain[0].settings.clone();
+    let settings = given(&from_file(text).unwrap().policy.chain[0]);
     assert_eq!(settings["policy_by_reason"]["Throttled"]["max_recovery_attempts"], 5);
 }
 

@@ -83,7 +83,8 @@ mod tests {
 
     fn loaded() -> Health {
         let health = Health::default();
-        let policy = LoadedPolicy { name: "p".into(), digest: "d".into(), since: Timestamp::UNIX_EPOCH };
+        let (name, digest, sha256, source) = ("p".into(), "d".into(), "s".into(), "p.wasm".into());
+        let policy = LoadedPolicy { name, digest, since: Timestamp::UNIX_EPOCH, sha256, source };
         health.policies(vec![policy]);
         health
     }

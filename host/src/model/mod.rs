@@ -11,6 +11,7 @@ pub mod json;
 pub mod names;
 pub mod policy_error;
 pub mod reason;
+pub mod settings;
 pub mod source;
 pub mod status;
 pub mod text;

@@ -11,8 +11,13 @@ pub fn of_bytes(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// The SHA-256 of a chain: of its components and settings, in order.
-pub fn of_chain(members: &[Member]) -> String {
+/// For each member the SHA-256 of the chain that begins with it: of components and settings, in order. The first one
+/// is the digest of the whole.
+pub fn of_chains(members: &[Member]) -> Vec<String> {
+    (0..members.len()).map(|first| of_chain(members.iter().skip(first))).collect()
+}
+
+fn of_chain<'a>(members: impl Iterator<Item = &'a Member>) -> String {
     let mut hash = Sha256::new();
     for member in members {
         // A length before each part: no two chains have the same text.

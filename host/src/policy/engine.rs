@@ -12,6 +12,7 @@ use wasmtime::Engine;
 use wasmtime::component::{Component, Linker};
 
 use super::policy::{Loaded, Policy};
+use super::read::{self, Content, ReadMember};
 use super::state::GuestState;
 use super::threads::GuestThreads;
 use super::{LimitError, Limits, LoadError, MemberSource, cache, chain, load, probe, ticker, wasm_config};
@@ -117,13 +118,20 @@ impl PolicyEngine {
         &self.shared.limits
     }
 
-    /// Loads a chain, the first to be asked at the front: compiles it on a thread of its own, checks it and its
-    /// settings, and tries it on sample entries under the limits in force.
+    /// Loads a chain, the first to be asked at the front: reads its files, compiles them, checks them and their
+    /// settings, and tries them on sample entries under the limits in force.
     ///
     /// # Errors
     ///
     /// Which member is unfit, and why.
     pub async fn load(&self, chain: Vec<MemberSource>) -> Result<Policy, LoadError> {
+        let read = tokio::task::spawn_blocking(move || read::chain(chain)).await;
+        self.load_read(read.unwrap_or(Err(LoadError::Ended))?).await
+    }
+
+    /// Loads what the files of a chain held, as [`PolicyEngine::load`] does. Compiling has a thread of its own.
+    pub(super) async fn load_read(&self, chain: Vec<ReadMember>) -> Result<Policy, LoadError> {
+        let content = Content::of(&chain);
         let (done, compiled) = oneshot::channel();
         let shared = Arc::clone(&self.shared);
         thread::Builder::new()
@@ -132,7 +140,7 @@ impl PolicyEngine {
             .map_err(LoadError::Thread)?;
         let members = compiled.await.map_err(|_| LoadError::Ended)??;
         let now = Timestamp::now();
-        let policy = Policy::new(Loaded::new(Arc::clone(&self.shared), members, now));
+        let policy = Policy::new(Loaded::new(Arc::clone(&self.shared), members, content, now));
         probe::settings(&policy, now).await?;
         let sampled = probe::samples(&policy, now).await;
         let peak = sampled.map_err(|failure| LoadError::Probe { asked: "about a sample entry", failure })?;

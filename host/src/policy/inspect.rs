@@ -2,10 +2,9 @@
 
 use serde::Serialize;
 
-use super::digest;
-use super::load::{self, LoadError};
 use super::shape::{Shape, VERSION};
 use super::source::Origin;
+use super::{LoadError, digest, read};
 
 /// What a component is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -44,7 +43,7 @@ impl Inspection {
     ///
     /// It cannot be read or is no policy.
     pub fn of(origin: &Origin) -> Result<Self, LoadError> {
-        let bytes = load::bytes(origin)?;
+        let bytes = read::bytes(origin)?;
         let shape = Shape::read(&bytes).map_err(|reason| LoadError::Shape { origin: origin.clone(), reason })?;
         let producer = |(field, name, version)| Producer { field, name, version };
         Ok(Self {

@@ -40,6 +40,8 @@ pub struct MemberInfo {
     pub world: World,
     /// The SHA-256 of the component, as hex digits.
     pub sha256: String,
+    /// The SHA-256 over its component and settings and the chain behind it, as hex digits.
+    pub digest: String,
     /// The component's bytes.
     pub size: usize,
     /// What it imports.
@@ -48,9 +50,11 @@ pub struct MemberInfo {
     pub exports: Vec<String>,
 }
 
-impl From<&Member> for MemberInfo {
-    fn from(member: &Member) -> Self {
+impl MemberInfo {
+    /// What there is to say about a member with this digest.
+    pub(super) fn of(member: &Member, digest: String) -> Self {
         Self {
+            digest,
             name: member.name.clone(),
             origin: member.origin.clone(),
             world: member.shape.world,

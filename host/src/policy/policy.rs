@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::engine::Shared;
 use super::member::Member;
+use super::read::Content;
 use super::session::Session;
 use super::{MemberInfo, PolicyFailure, digest, probe};
 
@@ -23,23 +24,18 @@ pub struct Loaded {
     pub members: Arc<[Member]>,
     /// What the samples took.
     pub peak_memory_bytes: OnceLock<usize>,
+    /// What its files held, without the default matrix that stands at the end by itself.
+    pub content: Content,
     about: Vec<MemberInfo>,
-    digest: String,
     loaded_at: Timestamp,
 }
 
 impl Loaded {
     /// A chain that was linked at a time.
-    pub fn new(shared: Arc<Shared>, members: Arc<[Member]>, loaded_at: Timestamp) -> Self {
-        let about = members.iter().map(MemberInfo::from).collect();
-        Self {
-            digest: digest::of_chain(&members),
-            about,
-            shared,
-            members,
-            loaded_at,
-            peak_memory_bytes: OnceLock::new(),
-        }
+    pub fn new(shared: Arc<Shared>, members: Arc<[Member]>, content: Content, loaded_at: Timestamp) -> Self {
+        let digests = digest::of_chains(&members);
+        let about = members.iter().zip(digests).map(|(member, digest)| MemberInfo::of(member, digest)).collect();
+        Self { shared, members, content, about, loaded_at, peak_memory_bytes: OnceLock::new() }
     }
 }
 
@@ -61,7 +57,7 @@ impl Policy {
     /// The SHA-256 over components, settings and chain, as 64 hex digits.
     #[must_use]
     pub fn digest(&self) -> &str {
-        &self.loaded.digest
+        self.about().first().map_or("", |first| &first.digest)
     }
 
     /// When it was loaded, by this machine's clock.

@@ -5,9 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use serde_json::Value;
-
 use crate::model::chain::BUILTIN_DEFAULT_MATRIX;
+use crate::model::settings::SettingsSource;
 
 const DEFAULT_MATRIX: &str = "default-matrix";
 
@@ -64,8 +63,8 @@ impl fmt::Display for Origin {
 pub struct MemberSource {
     /// Where its component is.
     pub origin: Origin,
-    /// A JSON object; null counts as `{}`.
-    pub settings: Value,
+    /// What it is configured with.
+    pub settings: SettingsSource,
     /// The SHA-256 that the component must have, as hex digits.
     pub sha256: Option<String>,
 }
@@ -74,7 +73,16 @@ impl MemberSource {
     /// A member without settings or pin.
     #[must_use]
     pub fn new(origin: Origin) -> Self {
-        Self { origin, settings: Value::Object(serde_json::Map::new()), sha256: None }
+        Self { origin, settings: SettingsSource::default(), sha256: None }
+    }
+
+    /// The files that a change of this member shows in.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let settings = match &self.settings {
+            SettingsSource::Given(_) => None,
+            SettingsSource::File(path) => Some(path.as_path()),
+        };
+        self.origin.file().into_iter().chain(settings)
     }
 }
 

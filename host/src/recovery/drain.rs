@@ -8,8 +8,10 @@ use super::ScanCounts;
 use super::scan::{Pass, ScanError, Scanned, Scanner};
 
 impl Scanner {
-    /// What every cycle starts with: operators' wishes written by SQL, and the batches of hosts that died.
+    /// What every cycle starts with: rows that another policy put off, operators' wishes written by SQL, and the
+    /// batches of hosts that died.
     async fn prepare(&self) -> Result<(), ScanError> {
+        self.meet_the_policy().await?;
         let retries = self.store.take_operator_retries(self.now).await?;
         if retries > 0 {
             tracing::info!(retries, "operators asked for retries");
@@ -23,6 +25,21 @@ impl Scanner {
                 "batches of a host that stopped were dissolved"
             );
         }
+        Ok(())
+    }
+
+    /// Makes the rows due that another policy than the one in use put off, once for each policy.
+    async fn meet_the_policy(&self) -> Result<(), ScanError> {
+        let policy = self.policy.current();
+        let mut met = self.met.lock().await;
+        if met.as_deref() == Some(policy.digest()) {
+            return Ok(());
+        }
+        let rows = self.store.clear_policy_deferrals(policy.digest(), self.now).await?;
+        if rows > 0 {
+            tracing::info!(rows, digest = policy.digest(), "rows that another policy put off are due");
+        }
+        *met = Some(policy.digest().to_owned());
         Ok(())
     }
 

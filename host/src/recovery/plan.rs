@@ -125,10 +125,11 @@ fn end(entry: &DeadLetter, standing: Standing, kind: Kind, note: Option<String>,
         dead_letter_id: entry.dead_letter_id,
         seen: Seen::of(entry),
         standing,
+        // Whose refusal it is: another policy meets the row at once.
+        policy_error_digest: (kind == Kind::Skipped).then(|| record.policy_digest.clone()),
         record: (!repeated).then(|| DecisionRecord { note: note.clone(), ..record }),
         note,
         policy_errors: 0,
-        policy_error_digest: None,
     };
     Step::End(ending, kind)
 }

@@ -59,6 +59,8 @@ pub struct Scanner {
     pub shutdown: CancellationToken,
     /// Batches to give back as soon as the store answers again.
     pub abandoned: Arc<Mutex<Vec<Uuid>>>,
+    /// The digest of the policy that the rows put off by another one have been made due for.
+    pub met: Arc<Mutex<Option<String>>>,
 }
 
 /// Where a pass over the due rows stands; the lanes of a host share it.

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::scan::{ScanError, Scanner};
 use super::wait::Signals;
+use crate::policy::PolicyChanges;
 use crate::store::{StoreError, Sweep};
 use crate::telemetry::ListenerState;
 
@@ -37,10 +38,11 @@ impl Worker {
         let mut signals = Signals::default();
         self.subscribe(&mut signals).await;
         let mut swept = None;
+        let mut policies = self.scanner.policy.changes();
         let mut backoff = backoff();
         while !shutdown.is_cancelled() {
             let backstop = Instant::now() + self.scanner.options.scan_interval;
-            let turn = self.turn(&mut signals, &mut swept, backstop).await;
+            let turn = self.turn(&mut signals, &mut policies, &mut swept, backstop).await;
             if self.told(turn) {
                 backoff = self::backoff();
                 continue;
@@ -48,6 +50,7 @@ impl Worker {
             let wait = backoff.next().unwrap_or(MAX_BACKOFF);
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
+                () = policies.changed() => backoff = self::backoff(),
                 () = shutdown.cancelled() => {}
             }
         }
@@ -57,6 +60,7 @@ impl Worker {
     async fn turn(
         &self,
         signals: &mut Signals,
+        policies: &mut PolicyChanges,
         swept: &mut Option<Arc<str>>,
         backstop: Instant,
     ) -> Result<(), ScanError> {
@@ -67,6 +71,7 @@ impl Worker {
         scanner.health.scanned(Timestamp::now());
         tokio::select! {
             woken = scanner.until_woken(signals, backstop) => woken?,
+            () = policies.changed() => {}
             () = scanner.shutdown.cancelled() => {}
             () = self.generation_changed() => {}
         }

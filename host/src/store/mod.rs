@@ -99,8 +99,9 @@ pub trait RecoveryStore: Send + Sync {
     /// Gives every open or held row its one attempt on a new generation, in chunks; the number of rows reached.
     async fn sweep(&self, request: &Sweep<'_>) -> Result<u64>;
 
-    /// Makes the rows deferred by `skip` or `policy-error` due at once, since the policy changed. How many there were.
-    async fn clear_policy_deferrals(&self, now: Option<Timestamp>) -> Result<u64>;
+    /// Makes the rows due at once that another policy than the one with this digest put off, by `skip` or
+    /// `policy-error`. How many there were.
+    async fn clear_policy_deferrals(&self, digest: &str, now: Option<Timestamp>) -> Result<u64>;
 
     /// One cheap read: whether a row is due for a host of `generation`, and when the next thing falls due.
     async fn due(&self, generation: &str, now: Option<Timestamp>) -> Result<Due>;

@@ -12,6 +12,7 @@ use crate::model::RecoveryStatus;
 
 type StatusLabel = [(&'static str, &'static str); 1];
 type PolicyLabels = [(&'static str, String); 2];
+type DigestLabel = [(&'static str, String); 1];
 type SecondsGauge = Gauge<f64, AtomicU64>;
 
 /// Gauges that are read from the store and from the policy slot.
@@ -20,6 +21,7 @@ pub struct Gauges {
     rows: Family<StatusLabel, Gauge>,
     oldest_due_age: SecondsGauge,
     policies: Family<PolicyLabels, SecondsGauge>,
+    rejected: Family<DigestLabel, SecondsGauge>,
     names: PolicyNames,
 }
 
@@ -40,6 +42,12 @@ impl Gauges {
             Unit::Seconds,
             gauges.policies.clone(),
         );
+        registry.register_with_unit(
+            "reprieve_policy_rejected_timestamp",
+            "When the policy file with this digest was rejected, in Unix time; absent when none is since the last load",
+            Unit::Seconds,
+            gauges.rejected.clone(),
+        );
         gauges
     }
 
@@ -58,10 +66,26 @@ impl Gauges {
     /// Tells the policies that are loaded now, each by name, digest and load time, in place of those told before.
     pub fn policies<'a>(&self, loaded: impl IntoIterator<Item = (&'a str, &'a str, Timestamp)>) {
         self.policies.clear();
+        self.rejected.clear();
         for (name, digest, since) in loaded {
             let labels = [("policy_name", self.names.label(name)), ("digest", digest.to_owned())];
-            #[allow(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit a double exactly")]
-            self.policies.get_or_create(&labels).set(since.as_millisecond() as f64 / 1000.0);
+            self.policies.get_or_create(&labels).set(unix_seconds(since));
         }
     }
+
+    /// Tells the policy file that was rejected last, by its digest when it could be read; `None` when what is in use is
+    /// what the files hold again.
+    pub fn rejected(&self, rejected: Option<(Option<&str>, Timestamp)>) {
+        self.rejected.clear();
+        if let Some((digest, at)) = rejected {
+            let labels = [("digest", digest.unwrap_or("").to_owned())];
+            self.rejected.get_or_create(&labels).set(unix_seconds(at));
+        }
+    }
+}
+
+fn unix_seconds(at: Timestamp) -> f64 {
+    #[allow(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit a double exactly")]
+    let seconds = at.as_millisecond() as f64 / 1000.0;
+    seconds
 }

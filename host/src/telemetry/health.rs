@@ -23,10 +23,14 @@ pub enum ListenerState {
 pub struct LoadedPolicy {
     /// Its name.
     pub name: String,
-    /// SHA-256 over components, settings and chain, in hex.
+    /// SHA-256 over its component, its settings and the chain behind it, in hex.
     pub digest: String,
-    /// When it was loaded.
+    /// Since when it is in use.
     pub since: Timestamp,
+    /// SHA-256 of the component alone, in hex.
+    pub sha256: String,
+    /// Where the component comes from.
+    pub source: String,
 }
 
 /// A policy file that was refused.
@@ -93,11 +97,22 @@ impl Health {
         report.policy_fault = None;
     }
 
-    /// These policies are in use from now on; a refusal before is forgotten.
-    pub fn policies(&self, policies: Vec<LoadedPolicy>) {
+    /// These policies are in use from now on; what was said of those before is forgotten. One that was in use already
+    /// keeps its time.
+    pub fn policies(&self, mut policies: Vec<LoadedPolicy>) {
         let mut report = self.write();
+        for policy in &mut policies {
+            let same = |former: &&LoadedPolicy| former.digest == policy.digest && former.source == policy.source;
+            policy.since = report.policies.iter().find(same).map_or(policy.since, |former| former.since);
+        }
         report.policies = policies;
         report.rejected = None;
+        report.policy_fault = None;
+    }
+
+    /// The policy files hold what is in use again. Whether a refusal stood until now.
+    pub fn accepted(&self) -> bool {
+        self.write().rejected.take().is_some()
     }
 
     /// A policy file was refused; the policies in use stay.
@@ -135,6 +150,20 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
+    fn loaded(digest: &str, since: i64) -> LoadedPolicy {
+        let (name, source) = ("p".to_owned(), "p.wasm".to_owned());
+        LoadedPolicy { name, digest: digest.into(), since: at(since), sha256: "s".into(), source }
+    }
+
+    #[test]
+    fn a_member_that_stays_in_use_keeps_its_time() {
+        let health = Health::default();
+        health.policies(vec![loaded("first", 1), loaded("second", 1)]);
+        health.policies(vec![loaded("other", 5), loaded("second", 5)]);
+        let since: Vec<_> = health.report().policies.into_iter().map(|policy| policy.since).collect();
+        assert_eq!(since, [at(5), at(1)]);
+    }
+
     #[test]
     fn a_store_that_stays_away_is_told_since_when_it_is() {
         let health = Health::default();
@@ -148,7 +177,7 @@ mod tests {
     #[test]
     fn a_refused_file_leaves_the_policies_and_an_accepted_one_forgets_it() {
         let health = Health::default();
-        let policy = LoadedPolicy { name: "p".into(), digest: "d".into(), since: at(1) };
+        let policy = loaded("d", 1);
         health.policies(vec![policy.clone()]);
         health.rejected(Rejected { digest: None, at: at(2), reason: "no component".into() });
         assert_eq!(health.report().policies, std::slice::from_ref(&policy));

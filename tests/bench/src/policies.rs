@@ -21,7 +21,7 @@ const MATRIX_IN_REGO: &str = include_str!("matrix.rego");
 /// Prints the table.
 pub async fn run() {
     let engine = PolicyEngine::new(EngineOptions::default()).unwrap();
-    let member = MemberSource { origin: Origin::Builtin, settings: json!({}), sha256: None };
+    let member = MemberSource::new(Origin::Builtin);
     let policy = engine.load(vec![member]).await.unwrap();
     let views = views();
     let [mut fresh, mut reused, mut rego, mut hand_over] = std::array::from_fn(|_| Samples::default());

@@ -8,7 +8,6 @@ use reprieve::policy::{EngineOptions, LivePolicy, MemberSource, Origin, PolicyEn
 use reprieve::recovery::{Generation, RecoveryOptions, Scanner};
 use reprieve::store::SharedStore;
 use reprieve::telemetry::{Health, Metrics};
-use serde_json::json;
 use sqlx::AssertSqlSafe;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use tokio_util::sync::CancellationToken;
@@ -61,7 +60,7 @@ from moved";
 pub async fn run(rows: u32) {
     let template = template().await;
     let engine = PolicyEngine::new(EngineOptions::default()).unwrap();
-    let member = MemberSource { origin: Origin::Builtin, settings: json!({}), sha256: None };
+    let member = MemberSource::new(Origin::Builtin);
     let policy = LivePolicy::new(engine.load(vec![member]).await.unwrap());
     let (mut raw, mut looped) = (Samples::default(), Samples::default());
     let mut lanes = [1, 2, 4].map(|lanes| (lanes, Samples::default()));
@@ -192,6 +191,7 @@ pub fn scanner(store: SharedStore, policy: LivePolicy, options: RecoveryOptions)
         now: None::<Timestamp>,
         shutdown: CancellationToken::new(),
         abandoned: Arc::default(),
+        met: Arc::default(),
     }
 }
 

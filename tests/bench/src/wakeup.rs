@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use reprieve::policy::{EngineOptions, LivePolicy, MemberSource, Origin, PolicyEngine};
 use reprieve::recovery::{RecoveryOptions, Worker};
-use serde_json::json;
 use sqlx::postgres::{PgListener, PgPool};
 use uuid::Uuid;
 
@@ -32,7 +31,7 @@ pub async fn run() {
     let pool = PgPool::connect(&url).await.unwrap();
     sqlx::raw_sql(ANNOUNCE).execute(&pool).await.unwrap();
     let engine = PolicyEngine::new(EngineOptions::default()).unwrap();
-    let member = MemberSource { origin: Origin::Builtin, settings: json!({}), sha256: None };
+    let member = MemberSource::new(Origin::Builtin);
     let policy = LivePolicy::new(engine.load(vec![member]).await.unwrap());
     let options =
         RecoveryOptions { scan_interval: TEN_MINUTES, probe_interval: TEN_MINUTES, ..RecoveryOptions::default() };

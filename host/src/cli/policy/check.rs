@@ -81,7 +81,7 @@ pub struct CheckedMember {
 ///
 /// Why the host would refuse it.
 pub async fn check(args: &CheckArgs, engine: &PolicyEngine) -> anyhow::Result<Checked> {
-    let member = super::member(&args.file.file, args.settings.settings.as_deref())?;
+    let member = super::member(&args.file.file, args.settings.settings.as_deref());
     let policy = engine.load(vec![member]).await?;
     let file = policy.about().first().context("a chain without members")?;
     Ok(Checked {

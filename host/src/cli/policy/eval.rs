@@ -75,7 +75,7 @@ pub async fn eval(args: &EvalArgs, engine: &PolicyEngine) -> anyhow::Result<Eval
     let now = args.now.unwrap_or_else(Timestamp::now);
     let text = read(&args.entry)?;
     let entry = parse_entry(&text, now).with_context(|| format!("entry file {}", args.entry.display()))?;
-    let member = super::member(&args.file.file, args.settings.settings.as_deref())?;
+    let member = super::member(&args.file.file, args.settings.settings.as_deref());
     let policy = engine.load(vec![member]).await?;
     let answered = policy.session(now).ask(vec![PolicyView::of(&entry)]).await.pop();
     let answers = answered.context("the policy was not asked")?.map_err(|failure| DoesNotHold(failure.to_string()))?;

@@ -30,7 +30,7 @@ macro_rules! migration {
 }
 
 /// In the order in which they are applied. A released migration never changes.
-const MIGRATIONS: [Migration; 12] = [
+const MIGRATIONS: &[Migration] = &[
     migration!(1, "0001_create_work_tables"),
     migration!(2, "0002_create_dead_letters"),
     migration!(3, "0003_create_indexes"),
@@ -43,6 +43,7 @@ const MIGRATIONS: [Migration; 12] = [
     migration!(10, "0010_create_rescue_and_sweep"),
     migration!(11, "0011_create_signals"),
     migration!(12, "0012_create_operator_functions"),
+    migration!(16, "0016_clear_policy_deferrals"),
 ];
 
 const DEAD_LETTERS: i32 = 2;
@@ -74,7 +75,7 @@ impl PostgresStore {
             return Err(StoreError::ForeignFunction { function: function.clone() });
         }
         let mut applied = Vec::new();
-        for migration in &MIGRATIONS {
+        for migration in MIGRATIONS {
             let again = migration.number == VERBS && !foreign.is_empty();
             if self.apply(migration, again, &foreign).await? {
                 applied.push(migration.name.to_owned());

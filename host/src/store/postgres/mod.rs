@@ -142,8 +142,8 @@ impl RecoveryStore for PostgresStore {
         self.sweep_all(request).await
     }
 
-    async fn clear_policy_deferrals(&self, now: Option<Timestamp>) -> Result<u64> {
-        self.clear_deferrals(now).await
+    async fn clear_policy_deferrals(&self, digest: &str, now: Option<Timestamp>) -> Result<u64> {
+        self.clear_deferrals(digest, now).await
     }
 
     async fn due(&self, generation: &str, now: Option<Timestamp>) -> Result<Due> {

@@ -27,7 +27,7 @@ pub(crate) const SWEEP: &str = "\
 
 pub(crate) const TAKE_RETRIES: &str = "select reprieve_take_retries($1, $2) as changed";
 
-pub(crate) const CLEAR_DEFERRALS: &str = "select reprieve_clear_policy_deferrals($1, $2) as changed";
+pub(crate) const CLEAR_DEFERRALS: &str = "select reprieve_clear_policy_deferrals($1, $2, $3) as changed";
 
 impl PostgresStore {
     pub(super) async fn reset(&self, generation: &str) -> Result<u64> {
@@ -65,18 +65,24 @@ impl PostgresStore {
     }
 
     pub(super) async fn take_retries(&self, now: Option<Timestamp>) -> Result<u64> {
-        self.in_chunks("take operators' retries", TAKE_RETRIES, now).await
+        let next = || self.query(TAKE_RETRIES).bind(CHUNK).bind(now.map(sql_time));
+        self.in_chunks("take operators' retries", next).await
     }
 
-    pub(super) async fn clear_deferrals(&self, now: Option<Timestamp>) -> Result<u64> {
-        self.in_chunks("clear deferrals", CLEAR_DEFERRALS, now).await
+    pub(super) async fn clear_deferrals(&self, digest: &str, now: Option<Timestamp>) -> Result<u64> {
+        let next = || self.query(CLEAR_DEFERRALS).bind(digest.to_owned()).bind(CHUNK).bind(now.map(sql_time));
+        self.in_chunks("clear deferrals", next).await
     }
 
     /// Repeats a statement that changes at most a chunk of rows until it finds none.
-    async fn in_chunks(&self, action: &'static str, sql: &'static str, now: Option<Timestamp>) -> Result<u64> {
+    async fn in_chunks<'q>(
+        &self,
+        action: &'static str,
+        next: impl Fn() -> Query<'q, Postgres, PgArguments>,
+    ) -> Result<u64> {
         let mut total = 0;
         loop {
-            let changed = self.changed(action, self.query(sql).bind(CHUNK).bind(now.map(sql_time))).await?;
+            let changed = self.changed(action, next()).await?;
             if changed == 0 {
                 return Ok(total);
             }

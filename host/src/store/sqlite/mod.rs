@@ -195,8 +195,8 @@ impl RecoveryStore for SqliteStore {
         sweep::sweep(self, request).await
     }
 
-    async fn clear_policy_deferrals(&self, now: Option<Timestamp>) -> Result<u64> {
-        nudge::clear_policy_deferrals(self, now).await
+    async fn clear_policy_deferrals(&self, digest: &str, now: Option<Timestamp>) -> Result<u64> {
+        nudge::clear_policy_deferrals(self, digest, now).await
     }
 
     async fn due(&self, generation: &str, now: Option<Timestamp>) -> Result<Due> {

@@ -10,7 +10,8 @@ use super::values::{Cell, time_text};
 use crate::store::{OperatorVerb, Result};
 
 const CLEAR: &str = "update wh_dead_letters set next_recovery_at = ?, deferral = null \
-    where recovery_status < 2 and operator_disposition < 2 and deferral in ('skip', 'policy-error')";
+    where recovery_status < 2 and operator_disposition < 2 and deferral in ('skip', 'policy-error') \
+    and policy_error_digest is not ?";
 const ASKED: &str = concat!(
     "select d.dead_letter_id from wh_dead_letters d where d.operator_disposition = 1 and d.recovery_status <> 3 \
      and d.dead_letter_id not in (",
@@ -24,9 +25,9 @@ pub(super) const STATEMENTS: &[(&str, &str)] =
     &[("nudge::CLEAR", CLEAR), ("nudge::ASKED", ASKED), ("nudge::RETRY", RETRY)];
 
 /// See [`crate::store::RecoveryStore::clear_policy_deferrals`].
-pub(super) async fn clear_policy_deferrals(store: &SqliteStore, now: Option<Timestamp>) -> Result<u64> {
+pub(super) async fn clear_policy_deferrals(store: &SqliteStore, digest: &str, now: Option<Timestamp>) -> Result<u64> {
     let mut write = store.write(now).await?;
-    let query = sqlx::query(CLEAR).bind(time_text(write.now));
+    let query = sqlx::query(CLEAR).bind(time_text(write.now)).bind(digest.to_owned());
     let done = query.execute(&mut write.conn).await;
     let done = done.map_err(|error| store.fault.of("clear the deferrals of the former policy", error))?;
     write.commit().await?;

@@ -68,7 +68,7 @@ async fn a_new_policy_meets_the_rows_that_the_old_one_put_off() {
     }
     file.import(&letters).await;
     assert_eq!(file.store.due("g", Some(at(10))).await.unwrap().next_at, Some(at(900)));
-    assert_eq!(file.store.clear_policy_deferrals(Some(at(10))).await.unwrap(), 2);
+    assert_eq!(file.store.clear_policy_deferrals("new", Some(at(10))).await.unwrap(), 2);
     assert!(file.store.due("g", Some(at(10))).await.unwrap().due_now);
     assert_eq!(file.claim(9, at(10)).await.1.rows.len(), 2);
 }

@@ -1,0 +1,19 @@
+//! Telling health, metrics and log which policy is in use.
+
+use crate::policy::Policy;
+use crate::telemetry::{Health, LoadedPolicy, Metrics};
+
+/// Tells that this policy is in use from now on.
+pub fn tell(policy: &Policy, metrics: &Metrics, health: &Health) {
+    let loaded = policy.about().iter().map(|member| LoadedPolicy {
+        name: member.name.clone(),
+        digest: member.digest.clone(),
+        since: policy.loaded_at(),
+        sha256: member.sha256.clone(),
+        source: member.origin.to_string(),
+    });
+    health.policies(loaded.collect());
+    let told = health.report().policies;
+    metrics.gauges().policies(told.iter().map(|policy| (policy.name.as_str(), policy.digest.as_str(), policy.since)));
+    tracing::info!(policy = policy.name(), digest = policy.digest(), "policy loaded");
+}
