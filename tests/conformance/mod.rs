@@ -7,6 +7,7 @@ mod constraints;
 mod counting;
 mod due;
 mod fetching;
+mod forgetting;
 mod importing;
 mod importing_postgres;
 mod inheriting;

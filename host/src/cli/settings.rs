@@ -18,6 +18,7 @@ pub fn recovery_options(config: &RecoveryConfig) -> RecoveryOptions {
         lanes: config.lanes,
         max_policy_errors: config.max_policy_errors,
         on_policy_error: config.on_policy_error,
+        decision_retention: config.decision_retention,
     }
 }
 

@@ -39,6 +39,8 @@ pub struct RecoveryConfig {
     pub max_policy_errors: u32,
     /// What becomes of a row on which the policy fails.
     pub on_policy_error: OnPolicyError,
+    /// How long recorded decisions are kept of dead letters that are recovered or given up; none keeps them for ever.
+    pub decision_retention: Option<Duration>,
     /// Whether a held row stops its stream.
     pub held_blocks_stream: bool,
 }
@@ -70,6 +72,11 @@ impl RecoveryConfig {
                 "defer",
                 &[("defer", OnPolicyError::Defer), ("fallback", OnPolicyError::Fallback)],
                 OnPolicyError::Defer,
+            )?,
+            decision_retention: settings.duration_or_none(
+                "recovery.decision_retention",
+                720 * HOUR,
+                HOUR..=87_600 * HOUR,
             )?,
             held_blocks_stream: settings.flag("recovery.held_blocks_stream", false)?,
         })

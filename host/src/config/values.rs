@@ -85,12 +85,26 @@ impl Settings {
     ) -> Result<Duration, ConfigError> {
         let shown = between(show_duration(*range.start()), show_duration(*range.end()));
         let written = if default.is_zero() { "0".to_owned() } else { quoted(&show_duration(default)) };
-        let Some(given) = self.take(key, Some(written), shown.clone()) else { return Ok(default) };
-        let duration = parse_duration(&given).map_err(|problem| given.refused(key, problem))?;
-        if range.contains(&duration) {
-            return Ok(duration);
+        let Some(given) = self.take(key, Some(written), shown) else { return Ok(default) };
+        within(&given, key, &range)
+    }
+
+    /// A duration, or `"none"` for no end.
+    pub(super) fn duration_or_none(
+        &mut self,
+        key: &'static str,
+        default: Duration,
+        range: RangeInclusive<Duration>,
+    ) -> Result<Option<Duration>, ConfigError> {
+        let shown = between(show_duration(*range.start()), show_duration(*range.end()));
+        let written = quoted(&show_duration(default));
+        let Some(given) = self.take(key, Some(written), format!("{shown}, or \"none\"")) else {
+            return Ok(Some(default));
+        };
+        if given.value.as_str() == Some(NONE) {
+            return Ok(None);
         }
-        Err(given.refused(key, format!("is out of range; allowed are {shown}")))
+        within(&given, key, &range).map(Some)
     }
 
     /// A text that is not empty.
@@ -144,6 +158,16 @@ fn show_bytes(bytes: usize) -> String {
     let (unit, factor) =
         UNITS.into_iter().find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor)).unwrap_or(("B", 1));
     format!("{}{unit}", bytes / factor)
+}
+
+/// The duration that was given, when it is in the range.
+fn within(given: &Given, key: &str, range: &RangeInclusive<Duration>) -> Result<Duration, ConfigError> {
+    let duration = parse_duration(given).map_err(|problem| given.refused(key, problem))?;
+    if range.contains(&duration) {
+        return Ok(duration);
+    }
+    let shown = between(show_duration(*range.start()), show_duration(*range.end()));
+    Err(given.refused(key, format!("is out of range; allowed are {shown}")))
 }
 
 /// A duration as it is written in a configuration.

@@ -14,6 +14,7 @@ pub mod options;
 pub mod plan;
 pub mod record;
 pub mod report;
+mod retention;
 pub mod scan;
 pub mod wait;
 pub mod worker;

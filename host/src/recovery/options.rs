@@ -27,6 +27,8 @@ pub struct RecoveryOptions {
     pub max_policy_errors: u32,
     /// What becomes of a row on which the policy fails.
     pub on_policy_error: OnPolicyError,
+    /// How long recorded decisions are kept of dead letters that are settled; `None` keeps them for ever.
+    pub decision_retention: Option<Duration>,
 }
 
 impl Default for RecoveryOptions {
@@ -42,6 +44,7 @@ impl Default for RecoveryOptions {
             lanes: 2,
             max_policy_errors: 5,
             on_policy_error: OnPolicyError::Defer,
+            decision_retention: Some(Duration::from_secs(720 * 60 * 60)),
         }
     }
 }

@@ -30,9 +30,14 @@ impl Worker {
         Self { scanner }
     }
 
-    /// Subscribes, sweeps for the current generation, scans, waits, scans again. Returns when the scanner's shutdown
-    /// is cancelled and the batch in hand is finished or given back.
+    /// Subscribes, sweeps for the current generation, scans, waits, scans again, and deletes recorded decisions after
+    /// their retention meanwhile. Returns when the scanner's shutdown is cancelled and the batch in hand is finished or
+    /// given back.
     pub async fn run(&self) {
+        tokio::join!(self.recover(), self.scanner.keep_forgetting());
+    }
+
+    async fn recover(&self) {
         let shutdown = self.scanner.shutdown.clone();
         // Subscribed before the first scan, so that a row that comes in between is not missed.
         let mut signals = Signals::default();

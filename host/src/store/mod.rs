@@ -12,6 +12,7 @@ pub mod error;
 pub mod open;
 pub mod operator;
 pub mod postgres;
+pub mod retention;
 pub mod sqlite;
 pub mod verbs;
 
@@ -30,6 +31,7 @@ pub use operator::{
     ChangeOutcome, Filter, Import, Imported, NewDeadLetter, OperatorChange, OperatorVerb, Page, Row, Stats, Target,
     Whole,
 };
+pub use retention::{Forget, Forgotten};
 pub use verbs::{Move, Moved, Sweep};
 
 use crate::model::SourceTable;
@@ -102,6 +104,10 @@ pub trait RecoveryStore: Send + Sync {
     /// Makes the rows due at once that another policy than the one with this digest put off, by `skip` or
     /// `policy-error`. How many there were.
     async fn clear_policy_deferrals(&self, digest: &str, now: Option<Timestamp>) -> Result<u64>;
+
+    /// Looks at a chunk of the recorded decisions and deletes those that are older than `keep` and whose dead letter is
+    /// recovered, given up or gone. What is open keeps its history.
+    async fn forget_decisions(&self, request: &Forget<'_>) -> Result<Forgotten>;
 
     /// One cheap read: whether a row is due for a host of `generation`, and when the next thing falls due.
     async fn due(&self, generation: &str, now: Option<Timestamp>) -> Result<Due>;

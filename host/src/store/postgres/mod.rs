@@ -17,6 +17,7 @@ mod look;
 mod migrate;
 mod operator;
 mod records;
+mod retention;
 mod rows;
 mod schema;
 mod show;
@@ -36,8 +37,9 @@ use tokio::sync::mpsc::Receiver;
 use uuid::Uuid;
 
 use super::{
-    Begin, Begun, ChangeOutcome, Claim, ClaimRequest, Due, Filter, Import, Imported, Move, Moved, OperatorChange,
-    OperatorStore, Page, RecoveryStore, Rescued, Result, Row, Settle, Settled, Signal, Stats, Sweep, Verbs, Whole,
+    Begin, Begun, ChangeOutcome, Claim, ClaimRequest, Due, Filter, Forget, Forgotten, Import, Imported, Move, Moved,
+    OperatorChange, OperatorStore, Page, RecoveryStore, Rescued, Result, Row, Settle, Settled, Signal, Stats, Sweep,
+    Verbs, Whole,
 };
 use crate::model::SourceTable;
 use crate::model::time::stored;
@@ -144,6 +146,10 @@ impl RecoveryStore for PostgresStore {
 
     async fn clear_policy_deferrals(&self, digest: &str, now: Option<Timestamp>) -> Result<u64> {
         self.clear_deferrals(digest, now).await
+    }
+
+    async fn forget_decisions(&self, request: &Forget<'_>) -> Result<Forgotten> {
+        self.forget(request).await
     }
 
     async fn due(&self, generation: &str, now: Option<Timestamp>) -> Result<Due> {

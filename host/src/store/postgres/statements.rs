@@ -1,7 +1,8 @@
 //! Every statement, so that a test can prepare each on a migrated database.
 
 use super::{
-    batch, change, functions, import, lease, listen, look, migrate, operator, schema, show, stats, sweep, verbs,
+    batch, change, functions, import, lease, listen, look, migrate, operator, retention, schema, show, stats, sweep,
+    verbs,
 };
 
 /// The statements of this store by name; all of them take bound parameters.
@@ -27,6 +28,7 @@ pub fn statements() -> &'static [(&'static str, &'static str)] {
         ("sweep", sweep::SWEEP),
         ("take retries", sweep::TAKE_RETRIES),
         ("clear deferrals", sweep::CLEAR_DEFERRALS),
+        ("forget decisions", retention::FORGET_DECISIONS),
         ("list", operator::LIST),
         ("count", operator::COUNT_MATCHING),
         ("matching ids", operator::MATCHING_IDS),

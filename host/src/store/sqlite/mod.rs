@@ -27,6 +27,7 @@ mod moving;
 mod nudge;
 mod operator;
 mod rescue;
+mod retention;
 mod rows;
 mod settle;
 mod signals;
@@ -56,8 +57,9 @@ use uuid::Uuid;
 use self::fault::Fault;
 use self::signals::Signals;
 use super::{
-    Begin, Begun, ChangeOutcome, Claim, ClaimRequest, Due, Filter, Import, Imported, Move, Moved, OperatorChange,
-    OperatorStore, Page, RecoveryStore, Rescued, Result, Row, Settle, Settled, Signal, Stats, Sweep, Verbs, Whole,
+    Begin, Begun, ChangeOutcome, Claim, ClaimRequest, Due, Filter, Forget, Forgotten, Import, Imported, Move, Moved,
+    OperatorChange, OperatorStore, Page, RecoveryStore, Rescued, Result, Row, Settle, Settled, Signal, Stats, Sweep,
+    Verbs, Whole,
 };
 use crate::model::{RecoveryStatus, SourceTable};
 
@@ -114,6 +116,7 @@ pub fn statements() -> &'static [(&'static str, &'static str)] {
             nudge::STATEMENTS,
             operator::STATEMENTS,
             rescue::STATEMENTS,
+            retention::STATEMENTS,
             settle::STATEMENTS,
             signals::STATEMENTS,
             source::STATEMENTS,
@@ -197,6 +200,10 @@ impl RecoveryStore for SqliteStore {
 
     async fn clear_policy_deferrals(&self, digest: &str, now: Option<Timestamp>) -> Result<u64> {
         nudge::clear_policy_deferrals(self, digest, now).await
+    }
+
+    async fn forget_decisions(&self, request: &Forget<'_>) -> Result<Forgotten> {
+        retention::forget_decisions(self, request).await
     }
 
     async fn due(&self, generation: &str, now: Option<Timestamp>) -> Result<Due> {
