@@ -94,6 +94,68 @@ pub fn hostile(on_x: &str) -> Vec<u8> {
     component(POLICY, &core("", "", on_x))
 }
 
+/// What guests do on a bad entry that is a line or two: each is for [`hostile`].
+pub const FOREVER: &str = "(loop $forever (br $forever))";
+/// Asks for more memory than there is, page by page.
+pub const GROWS_BIT_BY_BIT: &str = "(loop $more (drop (memory.grow (i32.const 1))) (br $more))";
+/// Asks for it at once.
+pub const GROWS_AT_ONCE: &str = "(drop (memory.grow (i32.const 30000)))";
+/// Answers with a name that is no UTF-8.
+pub const INVALID_NAME: &str = "(i32.store8 (i32.const 512) (i32.const 255)) (return (i32.const 128))";
+/// Answers with a name of 2.5 MB.
+pub const HUGE_NAME: &str =
+    "(drop (memory.grow (i32.const 40))) (i32.store (i32.const 132) (i32.const 2500000)) (return (i32.const 128))";
+
+/// Answers with a name of so many bytes.
+pub fn name_of(length: i32) -> String {
+    format!("(i32.store (i32.const 132) (i32.const {length})) (return (i32.const 128))")
+}
+
+/// Calls itself until the stack ends.
+pub fn recursive() -> Vec<u8> {
+    let more = "(func $deep (param i32) (result i32) (i32.add (call $deep (local.get 0)) (i32.const 1)))";
+    component(POLICY, &core("", more, "(drop (call $deep (i32.const 0)))"))
+}
+
+/// Asks for a table of ten million elements.
+pub fn table_grower() -> Vec<u8> {
+    let grow = "(drop (table.grow $t (ref.null func) (i32.const 10000000)))";
+    component(POLICY, &core("", "(table $t 1 funcref)", grow))
+}
+
+/// Logs without end.
+pub fn log_flooder() -> Vec<u8> {
+    let flood = "(loop $more (call $log (i32.const 1) (i32.const 512) (i32.const 5)) (br $more))";
+    component(POLICY, &core(LOG, "", flood))
+}
+
+/// Sleeps for an hour.
+pub fn sleeper() -> Vec<u8> {
+    let imports = r#"
+        (import "wasi:clocks/monotonic-clock@0.2.0" "subscribe-duration" (func $in (param i64) (result i32)))
+        (import "wasi:io/poll@0.2.0" "[method]pollable.block" (func $block (param i32)))"#;
+    component("reprieve:tests/sleeper", &core(imports, "", "(call $block (call $in (i64.const 3600000000000)))"))
+}
+
+/// Every kind of guest that misbehaves on the entries whose type starts with an X, by what it does there.
+pub fn every_hostile_kind() -> Vec<(&'static str, Vec<u8>)> {
+    vec![
+        ("traps", hostile("unreachable")),
+        ("loops", hostile(FOREVER)),
+        ("recurses", recursive()),
+        ("grows its memory at once", hostile(GROWS_AT_ONCE)),
+        ("grows its memory bit by bit", hostile(GROWS_BIT_BY_BIT)),
+        ("grows its table", table_grower()),
+        ("floods the log", log_flooder()),
+        ("answers with an empty name", hostile(&name_of(0))),
+        ("answers with a long name", hostile(&name_of(201))),
+        ("answers with a name outside of its memory", hostile(&name_of(50_000_000))),
+        ("answers with a huge name", hostile(HUGE_NAME)),
+        ("answers with no text", hostile(INVALID_NAME)),
+        ("sleeps", sleeper()),
+    ]
+}
+
 /// A policy that refuses every message whose type starts with an X.
 pub fn refusing() -> Vec<u8> {
     let starts_otherwise = "(i32.ne (i32.load8_u (i32.load offset=36 (local.get 0))) (i32.const 88))";

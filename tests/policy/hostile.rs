@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use reprieve::policy::{FailureKind, PolicyFailure};
 
-use super::guests::{LOG, POLICY, component, core, hostile};
+use super::guests::{
+    FOREVER, GROWS_BIT_BY_BIT, HUGE_NAME, INVALID_NAME, LOG, POLICY, component, core, hostile, log_flooder, name_of,
+    recursive, sleeper, table_grower,
+};
 use super::{load_bytes, now, of_types, refusal};
 
 /// Asks about good, bad, good, bad, good; the bad ones fail with `kind`, the others are answered.
@@ -32,14 +35,12 @@ async fn a_trap_fails_its_entry() {
 
 #[tokio::test]
 async fn an_infinite_loop_is_stopped() {
-    bad_ones_fail(hostile("(loop $forever (br $forever))"), FailureKind::Timeout).await;
+    bad_ones_fail(hostile(FOREVER), FailureKind::Timeout).await;
 }
 
 #[tokio::test]
 async fn endless_recursion_is_stopped() {
-    let more = "(func $deep (param i32) (result i32) (i32.add (call $deep (local.get 0)) (i32.const 1)))";
-    let guest = component(POLICY, &core("", more, "(drop (call $deep (i32.const 0)))"));
-    let failure = bad_ones_fail(guest, FailureKind::Trap).await;
+    let failure = bad_ones_fail(recursive(), FailureKind::Trap).await;
     assert!(failure.message.contains("stack"), "{failure}");
 }
 
@@ -47,39 +48,31 @@ async fn endless_recursion_is_stopped() {
 async fn memory_beyond_the_limit_is_refused() {
     let failure = bad_ones_fail(hostile("(drop (memory.grow (i32.const 100)))"), FailureKind::OutOfMemory).await;
     assert!(failure.message.contains("allowed are 4194304"), "{failure}");
-    let bit_by_bit = "(loop $more (drop (memory.grow (i32.const 1))) (br $more))";
-    bad_ones_fail(hostile(bit_by_bit), FailureKind::OutOfMemory).await;
+    bad_ones_fail(hostile(GROWS_BIT_BY_BIT), FailureKind::OutOfMemory).await;
 }
 
 #[tokio::test]
 async fn a_table_beyond_the_limit_is_refused() {
-    let grow = "(drop (table.grow $t (ref.null func) (i32.const 10000000)))";
-    let guest = component(POLICY, &core("", "(table $t 1 funcref)", grow));
-    let failure = bad_ones_fail(guest, FailureKind::OutOfMemory).await;
+    let failure = bad_ones_fail(table_grower(), FailureKind::OutOfMemory).await;
     assert!(failure.message.contains("table of 10000001 elements"), "{failure}");
 }
 
 #[tokio::test]
 async fn a_name_that_makes_no_sense_is_no_answer() {
-    let with_length =
-        |length: i32| format!("(i32.store (i32.const 132) (i32.const {length})) (return (i32.const 128))");
     for (length, words) in [(0, "empty name"), (201, "more than 200 characters")] {
-        let failure = bad_ones_fail(hostile(&with_length(length)), FailureKind::InvalidAnswer).await;
+        let failure = bad_ones_fail(hostile(&name_of(length)), FailureKind::InvalidAnswer).await;
         assert!(failure.message.contains(words), "{failure}");
     }
-    let longest = load_bytes(hostile(&with_length(200))).await.unwrap();
+    let longest = load_bytes(hostile(&name_of(200))).await.unwrap();
     assert!(longest.session(now()).ask(of_types(&["X"])).await[0].is_ok());
     // Beyond its memory, and no UTF-8.
-    bad_ones_fail(hostile(&with_length(50_000_000)), FailureKind::InvalidAnswer).await;
-    let invalid = "(i32.store8 (i32.const 512) (i32.const 255)) (return (i32.const 128))";
-    bad_ones_fail(hostile(invalid), FailureKind::InvalidAnswer).await;
+    bad_ones_fail(hostile(&name_of(50_000_000)), FailureKind::InvalidAnswer).await;
+    bad_ones_fail(hostile(INVALID_NAME), FailureKind::InvalidAnswer).await;
 }
 
 #[tokio::test]
 async fn a_huge_name_is_refused_before_it_is_copied() {
-    let grow =
-        "(drop (memory.grow (i32.const 40))) (i32.store (i32.const 132) (i32.const 2500000)) (return (i32.const 128))";
-    let failure = bad_ones_fail(hostile(grow), FailureKind::InvalidAnswer).await;
+    let failure = bad_ones_fail(hostile(HUGE_NAME), FailureKind::InvalidAnswer).await;
     assert!(failure.message.contains("fuel"), "{failure}");
 }
 
@@ -93,8 +86,7 @@ async fn the_longest_cooldown_is_taken_as_it_is() {
 
 #[tokio::test]
 async fn a_flood_of_log_lines_is_stopped_by_the_time_limit() {
-    let flood = "(loop $more (call $log (i32.const 1) (i32.const 512) (i32.const 5)) (br $more))";
-    bad_ones_fail(component(POLICY, &core(LOG, "", flood)), FailureKind::Timeout).await;
+    bad_ones_fail(log_flooder(), FailureKind::Timeout).await;
 }
 
 #[tokio::test]
@@ -105,12 +97,7 @@ async fn a_log_line_that_is_no_text_fails_its_entry() {
 
 #[tokio::test]
 async fn sleeping_through_wasi_is_cut_off() {
-    let imports = r#"
-        (import "wasi:clocks/monotonic-clock@0.2.0" "subscribe-duration" (func $in (param i64) (result i32)))
-        (import "wasi:io/poll@0.2.0" "[method]pollable.block" (func $block (param i32)))"#;
-    let sleep = "(call $block (call $in (i64.const 3600000000000)))";
-    let guest = component("reprieve:tests/sleeper", &core(imports, "", sleep));
-    let failure = bad_ones_fail(guest, FailureKind::Timeout).await;
+    let failure = bad_ones_fail(sleeper(), FailureKind::Timeout).await;
     assert!(failure.message.contains("waited"), "{failure}");
 }
 

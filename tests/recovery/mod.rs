@@ -5,6 +5,7 @@ mod chains;
 mod credits;
 mod faults;
 mod host;
+mod hostile;
 mod loops;
 mod matrix;
 mod policies;
