@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap policies demo test lint bench
+.PHONY: help bootstrap languages policies demo test lint bench
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -7,13 +7,17 @@ help: ## what can be made
 bootstrap: ## install what is missing: a compiler for WebAssembly, PostgreSQL for the tests
 	@.ci/bootstrap
 
-policies: bootstrap ## build the policies into target/policies/NAME.wasm, and the host that embeds them
+languages:
+	@.ci/bootstrap languages
+	@.ci/components
+
+policies: languages ## build the policies into target/policies/NAME.wasm, and the host that embeds them
 	cargo build --locked
 
 demo: bootstrap ## the whole story on an embedded store, in about a minute once built
 	cargo run --locked -q -- demo
 
-test: bootstrap ## every test, on SQLite and on PostgreSQL
+test: languages ## every test, on SQLite and on PostgreSQL
 	cargo test --locked
 
 lint: ## formatting, clippy and rustdoc, with warnings as errors

@@ -14,6 +14,7 @@ mod readme;
 mod scanning;
 mod service;
 mod serving;
+mod slow_policies;
 mod swapping;
 mod swapping_under_load;
 mod usage;

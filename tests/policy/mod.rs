@@ -2,7 +2,7 @@
 
 mod cases;
 mod chain;
-mod example;
+pub mod example;
 pub mod guests;
 mod hostile;
 mod matrix;
