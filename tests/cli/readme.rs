@@ -1,6 +1,7 @@
 //! The commands of the README do what it says.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,11 +9,13 @@ use std::process::{Command, Stdio};
 use super::shop::Shop;
 
 const README: &str = include_str!("../../README.md");
+const RUNNING: &str = include_str!("../../docs/running.md");
+const DEFAULT_MATRIX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/default-matrix.wasm"));
 const INVENTORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/inventory.wasm"));
 
 /// The code blocks of one language in a section.
-fn blocks(section: &str, language: &str) -> Vec<String> {
-    let (_, rest) = README.split_once(&format!("\n## {section}\n")).unwrap_or_else(|| panic!("no section {section}"));
+fn blocks(document: &str, section: &str, language: &str) -> Vec<String> {
+    let (_, rest) = document.split_once(&format!("\n## {section}\n")).unwrap_or_else(|| panic!("no section {section}"));
     let section = rest.split("\n## ").next().unwrap();
     let start = format!("```{language}\n");
     section.split(&start).skip(1).map(|block| block.split("```").next().unwrap().to_owned()).collect()
@@ -27,26 +30,34 @@ fn checkout() -> tempfile::TempDir {
     fs::create_dir_all(&programs).unwrap();
     symlink(env!("CARGO_BIN_EXE_reprieve"), programs.join("reprieve")).unwrap();
     fs::write(folder.path().join("inventory.wasm"), INVENTORY).unwrap();
-    let made = "policies:\n\tmkdir target/policies\n\tcp inventory.wasm target/policies/\n";
+    fs::write(folder.path().join("default-matrix.wasm"), DEFAULT_MATRIX).unwrap();
+    let made = "policies:\n\tmkdir target/policies\n\tcp *.wasm target/policies/\n";
     fs::write(folder.path().join("Makefile"), made).unwrap();
     folder
+}
+
+/// Runs a script as a newcomer would, from the top of the checkout; what it printed.
+fn run(script: &str, folder: &Path) -> String {
+    let mut command = Command::new("sh");
+    command.args(["-e", "-u", "-c", script]).current_dir(folder).env_clear().stdin(Stdio::null());
+    command.envs(["PATH", "HOME"].iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    let run = command.output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert!(run.status.success(), "{stdout}\n{stderr}");
+    stdout.into_owned()
 }
 
 #[test]
 fn every_command_of_the_first_sections_runs_as_it_stands() {
     let folder = checkout();
-    let commands = [blocks("Try it by hand", "sh"), blocks("A first policy of your own", "sh")].concat();
+    let commands =
+        [blocks(README, "Try it by hand", "sh"), blocks(README, "A first policy of your own", "sh")].concat();
     assert_eq!(commands.len(), 3);
     // What it leaves elsewhere would outlive the test.
     let script = commands.concat().replace("/tmp/", &format!("{}/", folder.path().display()));
 
-    let mut command = Command::new("sh");
-    command.args(["-e", "-u", "-c", &script]).current_dir(folder.path()).env_clear().stdin(Stdio::null());
-    command.envs(["PATH", "HOME"].iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
-    let run = command.output().unwrap();
+    let stdout = run(&script, folder.path());
 
-    let (stdout, stderr) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
-    assert!(run.status.success(), "{stdout}\n{stderr}");
     let first = stdout.find(r#""decision":"permanently-fail""#).expect("the first eval");
     let second = stdout.find(r#""decision":"recover""#).expect("the second eval");
     assert!(first < second && stdout.contains("inventory is a policy"), "{stdout}");
@@ -54,8 +65,22 @@ fn every_command_of_the_first_sections_runs_as_it_stands() {
 
 #[test]
 fn the_configuration_that_it_shows_is_one_with_settings_that_the_policy_takes() {
-    let [shown] = &blocks("A first policy of your own", "toml")[..] else { panic!("one configuration is shown") };
+    let [shown] = &blocks(README, "A first policy of your own", "toml")[..] else {
+        panic!("one configuration is shown")
+    };
     let shop = Shop::new();
     fs::write(shop.path().join("reprieve.toml"), shown).unwrap();
     shop.run(&["scan", "--config", "reprieve.toml"]).exits(0);
+}
+
+#[test]
+fn a_policy_is_replaced_as_the_guide_says() {
+    let folder = checkout();
+    let [commands] = &blocks(RUNNING, "Replacing a policy", "sh")[..] else { panic!("one script is shown") };
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let script = commands.replace("/tmp/", &format!("{}/", folder.path().display())).replace("127.0.0.1:9790", &free);
+
+    let stdout = run(&format!("make -s policies; PATH=$PWD/target/debug:$PATH; {script}"), folder.path());
+
+    assert!(stdout.contains("rules (asked first)") && stdout.contains("not a WebAssembly component"), "{stdout}");
 }
