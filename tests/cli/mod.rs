@@ -10,6 +10,7 @@ mod importing;
 mod listing;
 mod moving;
 mod policies;
+mod policy_testing;
 mod readme;
 mod scanning;
 mod service;

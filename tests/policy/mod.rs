@@ -1,6 +1,5 @@
 //! Policies through the engine: the embedded matrix, settings, chains, hostile guests and files that are no policy.
 
-mod cases;
 mod chain;
 pub mod example;
 pub mod guests;

@@ -1,11 +1,14 @@
-//! Commands about policies: `policy check`, `policy inspect`, `policy eval`, `policy status`.
+//! Commands about policies: `policy check`, `policy inspect`, `policy eval`, `policy test`,
+//! `policy status`.
 //!
 //! A file that is malformed or no policy ends them as malformed input does.
 
+mod cases;
 mod check;
 mod eval;
 mod inspect;
 mod status;
+mod test;
 
 use std::path::{Path, PathBuf};
 
@@ -25,6 +28,8 @@ pub enum PolicyCommand {
     Inspect(inspect::InspectArgs),
     /// Ask a policy about one dead letter
     Eval(eval::EvalArgs),
+    /// Try a policy on a table of cases
+    Test(test::TestArgs),
     /// Say what a running host has loaded, and what it last refused
     Status(status::StatusArgs),
 }
@@ -42,6 +47,12 @@ pub async fn run(command: &PolicyCommand, program: &Program) -> anyhow::Result<E
             output.either(&checked, check::Checked::text)?;
         }
         PolicyCommand::Inspect(args) => output.either(&inspect::inspect(args)?, inspect::text)?,
+        PolicyCommand::Test(args) => {
+            let tested = test::test(args, &program.engine()?).await?;
+            output.either(&tested, test::text)?;
+            output.finish()?;
+            return Ok(tested.ended());
+        }
         PolicyCommand::Status(args) => {
             output.either(&status::status(args, program).await?, status::text)?;
         }

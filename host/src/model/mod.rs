@@ -16,6 +16,7 @@ pub mod source;
 pub mod status;
 pub mod text;
 pub mod time;
+pub mod timeline;
 pub mod view;
 
 pub use answers::{Answers, RecoveryPolicy, StreamMode};

@@ -18,7 +18,7 @@ use super::super::values::time;
 use super::{FileArg, SettingsArg, read};
 
 /// How long a row rests that the policy does not want tried, unless a host is configured otherwise.
-const SCAN_INTERVAL: Duration = Duration::from_secs(600);
+pub const SCAN_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Arguments of `policy eval`.
 #[derive(Debug, clap::Args)]
@@ -85,10 +85,7 @@ pub async fn eval(args: &EvalArgs, engine: &PolicyEngine) -> anyhow::Result<Eval
 impl Evaluated {
     fn new(entry: &DeadLetter, answers: Answers, now: Timestamp) -> Self {
         let decision = decide(entry, &answers, &Siblings::default(), SCAN_INTERVAL, now);
-        let not_before = match &decision {
-            Decision::Wait { not_before, .. } => Some(*not_before),
-            Decision::Recover { .. } | Decision::Hold(_) | Decision::PermanentlyFail | Decision::Skip { .. } => None,
-        };
+        let not_before = not_before(&decision);
         let Answers { should_recover, policy, stream_mode } = answers;
         Self {
             should_recover,
@@ -103,5 +100,13 @@ impl Evaluated {
                 delay_first_attempt: policy.delay_first_attempt,
             },
         }
+    }
+}
+
+/// For a wait: until when.
+pub const fn not_before(decision: &Decision) -> Option<Timestamp> {
+    match decision {
+        Decision::Wait { not_before, .. } => Some(*not_before),
+        Decision::Recover { .. } | Decision::Hold(_) | Decision::PermanentlyFail | Decision::Skip { .. } => None,
     }
 }

@@ -1,0 +1,240 @@
+//! `policy test`.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::cases::{self, Case, CaseStep, expect};
+use super::eval::{SCAN_INTERVAL, not_before};
+use super::{FileArg, SettingsArg, member, read};
+use crate::cli::exit::Ended;
+use crate::model::text::visible;
+use crate::model::timeline::Timeline;
+use crate::model::view::PolicyView;
+use crate::policy::{LoadError, MemberSource, Policy, PolicyEngine, Session, SettingsSource};
+
+/// Arguments of `policy test`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: reprieve policy test inventory.wasm cases.toml --filter throttled")]
+pub struct TestArgs {
+    #[command(flatten)]
+    file: FileArg,
+    /// The case table (TOML)
+    #[arg(value_name = "CASES")]
+    cases: PathBuf,
+    /// Only the cases whose name holds this text, in any case
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+    #[command(flatten)]
+    settings: SettingsArg,
+}
+
+/// How a table of cases went.
+#[derive(Debug, Serialize)]
+pub struct Tested {
+    /// The table.
+    cases_file: String,
+    /// Cases that were tried.
+    cases: usize,
+    /// Of these.
+    passed: usize,
+    /// What went otherwise than expected, in the order of the file.
+    failures: Vec<Failure>,
+}
+
+/// One thing that went otherwise than expected.
+#[derive(Debug, Clone, Serialize)]
+struct Failure {
+    name: String,
+    line: usize,
+    /// Which step of a timeline, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<usize>,
+    key: String,
+    expected: Value,
+    got: Value,
+}
+
+impl Tested {
+    /// A failed case, and no case at all, is exit 1.
+    pub fn ended(&self) -> Ended {
+        if self.failures.is_empty() && self.cases > 0 { Ended::Done } else { Ended::NotHeld }
+    }
+}
+
+/// Tries a policy on each case under the limits in force, twice: the second time in another order, since an answer must
+/// not depend on what was asked before.
+///
+/// # Errors
+///
+/// The file is no policy, or the table is none.
+pub async fn test(args: &TestArgs, engine: &PolicyEngine) -> anyhow::Result<Tested> {
+    let text = read(&args.cases)?;
+    let mut cases = cases::read(&args.cases, &text, Timestamp::now())?;
+    if let Some(filter) = &args.filter {
+        let filter = filter.to_lowercase();
+        cases.retain(|case| case.name.to_lowercase().contains(&filter));
+    }
+    let source = member(&args.file.file, args.settings.settings.as_deref());
+    let mut tester = Tester { engine, source, policies: HashMap::new() };
+    let in_order: Vec<usize> = (0..cases.len()).collect();
+    let first = tester.round(&cases, &in_order).await?;
+    let second = tester.round(&cases, &shuffled(in_order)).await?;
+    let mut failures = Vec::new();
+    let mut passed = 0;
+    for (case, (first, second)) in cases.iter().zip(first.into_iter().zip(second)) {
+        let failed = if first.found == second.found { first.failures } else { vec![impure(case, &first, &second)] };
+        passed += usize::from(failed.is_empty());
+        failures.extend(failed);
+    }
+    Ok(Tested { cases_file: args.cases.display().to_string(), cases: cases.len(), passed, failures })
+}
+
+/// How one case went in one round.
+#[derive(Default)]
+struct Went {
+    /// What was found at each step.
+    found: Vec<Value>,
+    failures: Vec<Failure>,
+}
+
+struct Tester<'a> {
+    engine: &'a PolicyEngine,
+    source: MemberSource,
+    /// By their settings; the words of a policy that refuses them.
+    policies: HashMap<String, Result<Policy, String>>,
+}
+
+impl Tester<'_> {
+    /// Tries all cases in an order, with one instance for those of the same settings and time; what came of each, in the
+    /// order of the file.
+    async fn round(&mut self, cases: &[Case], order: &[usize]) -> anyhow::Result<Vec<Went>> {
+        let mut sessions = HashMap::new();
+        let mut went = HashMap::new();
+        for (place, case) in order.iter().filter_map(|place| Some((*place, cases.get(*place)?))) {
+            let settings = case.settings.as_ref().map_or_else(String::new, Value::to_string);
+            let policy = self.policy(&settings, case.settings.clone()).await?;
+            let came = match policy {
+                Ok(policy) => timeline(case, policy, &settings, &mut sessions).await?,
+                Err(refusal) => Went {
+                    failures: vec![failure(case, None, "settings", Value::from("accepted"), Value::from(refusal))],
+                    found: Vec::new(),
+                },
+            };
+            went.insert(place, came);
+        }
+        Ok((0..cases.len()).map(|place| went.remove(&place).unwrap_or_default()).collect())
+    }
+
+    /// The policy with these settings; else why it does not take them.
+    async fn policy(&mut self, key: &str, settings: Option<Value>) -> anyhow::Result<Result<Policy, String>> {
+        if let Some(loaded) = self.policies.get(key) {
+            return Ok(loaded.clone());
+        }
+        let mut source = self.source.clone();
+        if let Some(settings) = settings {
+            source.settings = SettingsSource::Given(settings);
+        }
+        let loaded = match self.engine.load(vec![source]).await {
+            Ok(policy) => Ok(policy),
+            Err(error @ (LoadError::Settings { .. } | LoadError::Probe { .. })) => Err(error.told()),
+            Err(error) => return Err(error.into()),
+        };
+        self.policies.insert(key.to_owned(), loaded.clone());
+        Ok(loaded)
+    }
+}
+
+type Sessions = HashMap<(String, Timestamp), Session>;
+
+async fn timeline(case: &Case, policy: Policy, settings: &str, sessions: &mut Sessions) -> anyhow::Result<Went> {
+    let mut timeline = Timeline::new(case.entry.clone(), case.now, SCAN_INTERVAL);
+    let mut went = Went::default();
+    for (place, step) in case.steps.iter().enumerate() {
+        let number = (case.steps.len() > 1).then_some(place + 1);
+        if let Some(end) = step.attempt
+            && !timeline.attempt_ends(end)
+        {
+            let got = Value::from("no attempt in the step before");
+            went.failures.push(failure(case, number.map(|number| (number, step)), "attempt", Value::from("made"), got));
+            return Ok(went);
+        }
+        timeline.pass(step.after);
+        if let Some(generation) = &step.generation {
+            timeline.sweep(generation);
+        }
+        if step.retry {
+            timeline.retry();
+        }
+        let now = timeline.now();
+        let session = sessions.entry((settings.to_owned(), now)).or_insert_with(|| policy.session(now));
+        let answer = session.ask(vec![PolicyView::of(timeline.entry())]).await.pop();
+        let answers = match answer.context("the policy was not asked")? {
+            Ok(answers) => answers,
+            Err(failed) => {
+                let got = Value::from(failed.to_string());
+                went.failures.push(failure(case, number.map(|n| (n, step)), "policy", Value::from("an answer"), got));
+                return Ok(went);
+            }
+        };
+        let decision = timeline.decide(&answers);
+        let found = expect::document(&answers, decision.name(), not_before(&decision));
+        for (key, expected) in &step.expected {
+            let got = expect::found(&found, key);
+            if got != expected {
+                let step = number.map(|number| (number, step));
+                went.failures.push(failure(case, step, key, expected.clone(), got.clone()));
+            }
+        }
+        went.found.push(found);
+    }
+    Ok(went)
+}
+
+fn failure(case: &Case, step: Option<(usize, &CaseStep)>, key: &str, expected: Value, got: Value) -> Failure {
+    let line = step.map_or(case.line, |(_, step)| step.line);
+    Failure { name: case.name.clone(), line, step: step.map(|(number, _)| number), key: key.to_owned(), expected, got }
+}
+
+fn impure(case: &Case, first: &Went, second: &Went) -> Failure {
+    let found = |went: &Went| Value::Array(went.found.clone());
+    failure(case, None, "the same answer in another order", found(first), found(second))
+}
+
+/// Another order, the same in each run.
+fn shuffled(mut order: Vec<usize>) -> Vec<usize> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    for last in (1..order.len()).rev() {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let other = usize::try_from(state % (last as u64 + 1)).unwrap_or(0);
+        order.swap(last, other);
+    }
+    order
+}
+
+/// For people.
+pub fn text(tested: &Tested) -> String {
+    let mut text = String::new();
+    let file = Path::new(&tested.cases_file).display();
+    for Failure { name, line, step, key, expected, got } in &tested.failures {
+        let step = step.map_or_else(String::new, |step| format!(", step {step}"));
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "FAILED {file}:{line} {}{step}", visible(name));
+        let _ = writeln!(text, "  {key}: expected {expected}, got {got}");
+    }
+    let Tested { cases, passed, .. } = tested;
+    match cases {
+        0 => text.push_str("no case was tried: that shows nothing"),
+        _ => {
+            let _ = write!(text, "{cases} cases: {passed} passed, {} failed", cases - passed);
+        }
+    }
+    text
+}
