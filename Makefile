@@ -7,11 +7,10 @@ help: ## what can be made
 bootstrap: ## install what is missing: a compiler for WebAssembly, PostgreSQL for the tests
 	@.ci/bootstrap
 
-languages:
-	@.ci/bootstrap languages
-	@.ci/components
+languages: ## build the example policies in other languages than Rust, with their tools
+	@.ci/bootstrap languages && .ci/components
 
-policies: languages ## build the policies into target/policies/NAME.wasm, and the host that embeds them
+policies: bootstrap ## build the policies into target/policies/NAME.wasm, and the host that embeds them
 	cargo build --locked
 
 demo: bootstrap ## the whole story on an embedded store, in about a minute once built

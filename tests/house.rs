@@ -22,6 +22,9 @@ const FENCED: &[(&str, &str)] = &[
     ("wasmtime_wasi", "policy"),
     ("axum", "http"),
     ("prometheus_client", "telemetry"),
+    ("notify", "policy"),
+    ("ureq", "cli"),
+    ("sd_notify", "cli"),
     ("clap", "cli"),
     ("anyhow", "cli"),
 ];

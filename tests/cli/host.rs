@@ -16,8 +16,8 @@ pub struct Host {
     child: Child,
     log: BufReader<ChildStderr>,
     address: String,
-    // Held, not used: its end calls off the watchdog.
-    _watched: Sender<()>,
+    // Its end calls off the watchdog.
+    watched: Option<Sender<()>>,
 }
 
 impl Host {
@@ -37,8 +37,8 @@ impl Host {
         let (mut command, _) = program.into_command();
         let mut child = command.stderr(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
         let log = BufReader::new(child.stderr.take().unwrap());
-        let _watched = watched(child.id(), most);
-        let mut host = Self { child, log, address: String::new(), _watched };
+        let watched = Some(watched(child.id(), most));
+        let mut host = Self { child, log, address: String::new(), watched };
         host.address = host.told("serving")["address"].as_str().unwrap().to_owned();
         host
     }
@@ -84,6 +84,7 @@ impl Host {
 
     /// Ends it as a power failure would.
     pub fn kill(&mut self) {
+        self.watched = None;
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -102,7 +103,9 @@ impl Host {
     pub fn stop(&mut self) -> ExitStatus {
         self.signal("TERM");
         self.told("stopped");
-        self.child.wait().unwrap()
+        let ended = self.child.wait().unwrap();
+        self.watched = None;
+        ended
     }
 }
 

@@ -80,7 +80,9 @@ fn a_policy_is_replaced_as_the_guide_says() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let script = commands.replace("/tmp/", &format!("{}/", folder.path().display())).replace("127.0.0.1:9790", &free);
 
-    let stdout = run(&format!("make -s policies; PATH=$PWD/target/debug:$PATH; {script}"), folder.path());
+    // Whatever fails, the host that it starts in the background ends with it.
+    let guarded = format!("trap 'kill $! 2>/dev/null' EXIT; make -s policies; PATH=$PWD/target/debug:$PATH; {script}");
+    let stdout = run(&format!("timeout 120 sh -e -u -c '{}'", guarded.replace('\'', "'\\''")), folder.path());
 
     assert!(stdout.contains("rules (asked first)") && stdout.contains("not a WebAssembly component"), "{stdout}");
 }

@@ -114,25 +114,18 @@ fn a_link_swapped_as_a_mounted_configuration_does_it_is_followed() {
     let (first, second, third) = (named("First"), named("Secnd"), named("Third"));
     let shop = Shop::unmigrated();
     let mount = shop.path().join("mount");
-    let version = |name: &str, content: &[u8]| {
+    let mounted = |name: &str, content: &[u8]| {
         fs::create_dir_all(mount.join(name)).unwrap();
         fs::write(mount.join(name).join("rules.wasm"), content).unwrap();
-    };
-    let swap_to = |name: &str| {
         symlink(name, mount.join("..data_tmp")).unwrap();
         fs::rename(mount.join("..data_tmp"), mount.join("..data")).unwrap();
     };
-    version("..2026_01", &first);
-    swap_to("..2026_01");
+    mounted("..2026_01", &first);
     let file = mount.join("rules.wasm");
     symlink("..data/rules.wasm", &file).unwrap();
     let mut swap = Swapping::started(shop, file);
-    let mount = swap.shop.path().join("mount");
     for (former, name, content) in [("..2026_01", "..2026_02", &second), ("..2026_02", "..2026_03", &third)] {
-        fs::create_dir_all(mount.join(name)).unwrap();
-        fs::write(mount.join(name).join("rules.wasm"), content).unwrap();
-        symlink(name, mount.join("..data_tmp")).unwrap();
-        fs::rename(mount.join("..data_tmp"), mount.join("..data")).unwrap();
+        mounted(name, content);
         fs::remove_dir_all(mount.join(former)).unwrap();
         swap.is_in_use(content);
     }
@@ -315,11 +308,22 @@ fn the_chain_in_the_configuration_is_taken_over_and_the_rest_of_it_needs_a_resta
     let rejected = host.told("policy rejected; the last good one serves on");
     assert!(rejected["reason"].as_str().unwrap().contains("policy.path"), "{rejected}");
     assert_eq!(host.ready()["rejected"]["reason"], rejected["reason"]);
-    // Its files are watched all the same.
+    // Its files are watched all the same, and each refusal stands until it is mended.
+    let rules = shop.path().join("rules.wasm");
     let second = named("Secnd");
-    renamed_over(&shop.path().join("rules.wasm"), &second);
+    renamed_over(&rules, &second);
     host.told("policy loaded");
-    assert_eq!(host.ready()["policies"][0]["sha256"], sha256(&second).as_str());
+    let ready = host.ready();
+    assert_eq!(ready["policies"][0]["sha256"], sha256(&second).as_str());
+    assert!(ready["rejected"]["reason"].as_str().unwrap().contains("policy.path"), "{ready}");
+    renamed_over(&rules, "broken");
+    host.told("policy rejected; the last good one serves on");
+    renamed_over(&config, "[policy]\npath = 'rules.wasm'\n");
+    host.told("the configuration can be read again");
+    assert_eq!(host.ready()["rejected"]["digest"], sha256(b"broken").as_str());
+    renamed_over(&rules, &second);
+    host.told("the policy's files hold what is in use");
+    assert_eq!(host.ready()["rejected"], Value::Null);
 }
 
 #[test]

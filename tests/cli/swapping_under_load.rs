@@ -1,6 +1,6 @@
 //! Policies that are replaced again and again while rows are recovered, and hosts that are killed meanwhile.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -43,35 +43,37 @@ fn two_hundred_swaps_during_twenty_thousand_rows_mix_no_decision_and_fail_none()
     shop.import(&lines(&due_over(ROWS, Duration::from_secs(12)))).exits(0);
     // Without a sweep, which would make every row due at once.
     let program = shop.program(&["serve", "--policy", "rules.wasm"]);
-    let mut host = Host::start_for(program, Duration::from_secs(300));
-    let mut digests = BTreeSet::from([digest_in_use(&host)]);
-    let (mut recovered, mut times) = (0, Vec::new());
-    let mut until = |host: &mut Host, message: &str| {
-        loop {
-            let event = host.event().unwrap_or_else(|| panic!("the log ended before {message:?}"));
-            recovered += u32::from(event["message"] == "re-emitted");
-            if event["message"] == message || recovered == ROWS && message.is_empty() {
-                return event;
-            }
-        }
-    };
+    let host = Host::start_for(program, Duration::from_secs(300));
+    // The rule that each digest stands for.
+    let mut rules = BTreeMap::from([(digest_in_use(&host), "First")]);
+    let (mut tail, mut times, mut decided_at_half_time) = (Tail { host, recovered: 0 }, Vec::new(), 0);
     for swap in 1..=200_usize {
         if swap % 5 == 0 {
             let broken = format!("broken in its own way, number {swap}");
             renamed_over(&file, &broken);
-            let rejected = until(&mut host, "policy rejected; the last good one serves on");
+            let rejected = tail.told("policy rejected; the last good one serves on");
             assert_eq!(rejected["digest"], sha256(broken.as_bytes()).as_str());
             assert!(rejected["reason"].as_str().unwrap().contains("not a WebAssembly component"), "{rejected}");
         } else {
             let began = Instant::now();
-            renamed_over(&file, &good[(swap - swap / 5) % 2]);
-            let loaded = until(&mut host, "policy loaded");
+            let which = (swap - swap / 5) % 2;
+            renamed_over(&file, &good[which]);
+            let loaded = tail.told("policy loaded");
             times.push(began.elapsed());
-            digests.insert(loaded["digest"].as_str().unwrap().to_owned());
+            rules.insert(loaded["digest"].as_str().unwrap().to_owned(), ["First", "Secnd"][which]);
+            if swap < 100 {
+                decided_at_half_time = tail.recovered;
+            }
         }
     }
-    until(&mut host, "");
-    assert_eq!(host.stop().code(), Some(0));
+    assert!(
+        decided_at_half_time > 0 && decided_at_half_time < ROWS,
+        "{decided_at_half_time} rows were decided at half time"
+    );
+    while tail.recovered < ROWS {
+        tail.event();
+    }
+    assert_eq!(tail.host.stop().code(), Some(0));
 
     times.sort();
     let (p50, p90, p99) = (percentile(&times, 50), percentile(&times, 90), percentile(&times, 99));
@@ -79,11 +81,34 @@ fn two_hundred_swaps_during_twenty_thousand_rows_mix_no_decision_and_fail_none()
         "from rename to in use, {} swaps under load: p50 {p50:.0} p90 {p90:.0} p99 {p99:.0} ms",
         times.len()
     ));
-    each_row_was_decided_once_by_one_of(&digests, shop.store().unwrap(), ROWS);
+    each_row_was_decided_once_by_one_of(&rules, shop.store().unwrap(), ROWS);
+}
+
+/// What a host says, with the rows that it has recovered counted.
+struct Tail {
+    host: Host,
+    recovered: u32,
+}
+
+impl Tail {
+    fn event(&mut self) -> Value {
+        let event = self.host.event().expect("the log goes on");
+        self.recovered += u32::from(event["message"] == "re-emitted");
+        event
+    }
+
+    fn told(&mut self, message: &str) -> Value {
+        loop {
+            let event = self.event();
+            if event["message"] == message {
+                return event;
+            }
+        }
+    }
 }
 
 /// What the store holds about the decisions.
-fn each_row_was_decided_once_by_one_of(digests: &BTreeSet<String>, store: &str, rows: u32) {
+fn each_row_was_decided_once_by_one_of(rules: &BTreeMap<String, &str>, store: &str, rows: u32) {
     let decisions = psql(
         store,
         "select decision, policy_digest, count(*), count(distinct dead_letter_id), min(rule ->> 'name'),
@@ -92,14 +117,15 @@ fn each_row_was_decided_once_by_one_of(digests: &BTreeSet<String>, store: &str, 
     );
     let decisions: Vec<Vec<&str>> = decisions.lines().map(|line| line.split('|').collect()).collect();
     assert_eq!(decisions.len(), 2, "{decisions:?}");
-    assert_eq!(digests.len(), 2);
+    assert_eq!(rules.len(), 2);
     for decision in &decisions {
         assert_eq!((decision[0], decision[2]), ("recover", decision[3]), "each row once");
-        assert_eq!(decision[4], decision[5], "a digest is one policy's: {decision:?}");
-        assert!(digests.contains(decision[1]));
+        let rule = rules[decision[1]];
+        assert_eq!((decision[4], decision[5]), (rule, rule), "a digest is one policy's: {decision:?}");
     }
     let decided: u32 = decisions.iter().map(|decision| decision[2].parse::<u32>().unwrap()).sum();
     assert_eq!(decided, rows);
+    assert_eq!(psql(store, "select count(distinct dead_letter_id) from wh_dead_letter_decisions"), rows.to_string());
     let spoiled = "select count(*) from wh_dead_letters where recovery_status <> 3 or policy_errors <> 0
         or recovery_attempts <> 1";
     assert_eq!(psql(store, spoiled), "0");
@@ -109,12 +135,13 @@ fn digest_in_use(host: &Host) -> String {
     host.ready()["policies"][0]["digest"].as_str().unwrap().to_owned()
 }
 
-/// Resident bytes and open files of a process.
-fn footprint(pid: u32) -> (u64, usize) {
+/// Resident bytes, open files and threads of a process.
+fn footprint(pid: u32) -> (u64, usize, usize) {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     let kilobytes: u64 = resident.trim().trim_end_matches(" kB").parse().unwrap();
-    (kilobytes << 10, fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count())
+    let count = |what: &str| fs::read_dir(format!("/proc/{pid}/{what}")).unwrap().count();
+    (kilobytes << 10, count("fd"), count("task"))
 }
 
 #[test]
@@ -126,8 +153,8 @@ fn ten_thousand_swaps_take_neither_memory_nor_files() {
     let good = [named("First"), named("Secnd")];
     fs::write(&file, &good[0]).unwrap();
     let program = shop.program(&["serve", "--policy", "rules.wasm", "--generation", "g"]);
-    let mut host = Host::start_for(program, Duration::from_secs(300));
-    let mut warm = (0, 0);
+    let mut host = Host::start_for(program, Duration::from_secs(900));
+    let mut warm = (0, 0, 0);
     for swap in 1..=SWAPS {
         // The signal spares waiting until nothing is written any more.
         renamed_over(&file, &good[swap % 2]);
@@ -137,16 +164,18 @@ fn ten_thousand_swaps_take_neither_memory_nor_files() {
             warm = footprint(host.pid());
         }
     }
-    let (resident, files) = footprint(host.pid());
+    let (resident, files, threads) = footprint(host.pid());
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     report(&format!(
-        "after {WARM} swaps {:.1} MiB and {} files, after {SWAPS} {:.1} MiB and {files} files",
+        "after {WARM} swaps {:.1} MiB, {} files, {} threads; after {SWAPS} {:.1} MiB, {files} files, {threads} threads",
         mib(warm.0),
         warm.1,
+        warm.2,
         mib(resident)
     ));
     assert!(resident < warm.0 + (16 << 20), "{resident} bytes after {}", warm.0);
     assert!(files <= warm.1 + 2, "{files} files after {}", warm.1);
+    assert!(threads <= warm.2 + 2, "{threads} threads after {}", warm.2);
 }
 
 /// Numbers that look random and are the same in each run.
@@ -239,17 +268,24 @@ fn swap_something(file: &Path, good: &[Vec<u8>], which: u64) {
     }
 }
 
-/// Has the database write down each row that comes into the outbox.
+/// Has the database write down each row that comes into the outbox, and take it out as a consumer would: a second
+/// emission finds nothing in its way.
 fn audit_the_outbox(shop: &Shop) {
     shop.execute("create table emitted (source_id text not null)");
     match shop.store() {
         Some(_) => shop.execute(
             "create function audit() returns trigger language plpgsql as $$
-             begin insert into emitted values (new.message_id::text); return new; end $$;
-             create trigger audit before insert on wh_outbox for each row execute function audit()",
+             begin
+                 insert into emitted values (new.message_id::text);
+                 delete from wh_outbox where message_id = new.message_id;
+                 return null;
+             end $$;
+             create trigger audit after insert on wh_outbox for each row execute function audit()",
         ),
         None => shop.execute(
-            "create trigger audit after insert on wh_outbox begin insert into emitted values (new.message_id); end",
+            "create trigger audit after insert on wh_outbox begin
+             insert into emitted values (new.message_id);
+             delete from wh_outbox where message_id = new.message_id; end",
         ),
     }
 }

@@ -42,13 +42,21 @@ on_both_stores! {
         store.dead(1, json!({"recovery_status": 3, "recovered_at": time_text(at(5))})).await;
         store.dead(2, json!({"recovery_status": 4})).await;
         for (decision, letter) in [(1, 1), (2, 2), (3, 999)] {
-            decided(&store, decision, letter, 999).await;
-            decided(&store, 10 + decision, letter, 1000).await;
+            decided(&store, decision, letter, 500).await;
+            decided(&store, 10 + decision, letter, 999).await;
         }
 
-        assert_eq!(forget(&store).await, 3);
-        assert_eq!(kept(&store).await, [11, 12, 13].map(|n| id(n).to_string()));
+        assert_eq!(forget(&store).await, 6);
         assert_eq!(forget(&store).await, 0);
+    }
+
+    async fn a_history_stays_whole_until_the_newest_decision_is_old(store: Backend) {
+        store.dead(1, json!({"recovery_status": 3, "recovered_at": time_text(at(1000))})).await;
+        decided(&store, 1, 1, 1).await;
+        decided(&store, 2, 1, 1000).await;
+
+        assert_eq!(forget(&store).await, 0);
+        assert_eq!(kept(&store).await, [1, 2].map(|n| id(n).to_string()));
     }
 
     async fn what_is_open_keeps_its_history(store: Backend) {

@@ -1,6 +1,7 @@
 //! What applications and new policies make due.
 
 use reprieve::model::{Disposition, RecoveryStatus};
+use reprieve::store::ClearDeferrals;
 use serde_json::json;
 
 use crate::harness::{Backend, at, claim, id, time_text};
@@ -43,22 +44,54 @@ on_both_stores! {
         assert!(store.due("g1", Some(at(100))).await.unwrap().due_now);
     }
 
-    async fn a_new_policy_meets_what_the_old_one_put_off(store: Backend) {
-        let deferred = |why: &str| json!({"next_recovery_at": time_text(at(9999)), "deferral": why});
-        for (n, why) in [(1, "skip"), (2, "policy-error"), (3, "cooldown"), (4, "failure"), (5, "operator"), (6, "stream")] {
-            store.dead(n, deferred(why)).await;
+    async fn a_new_policy_meets_what_another_one_put_off(store: Backend) {
+        let deferred = |why: &str, by: Option<&str>| {
+            json!({"next_recovery_at": time_text(at(9999)), "deferral": why, "policy_error_digest": by})
+        };
+        let whys = ["skip", "policy-error", "cooldown", "failure", "operator", "stream"];
+        for (n, why) in (1..).zip(whys) {
+            store.dead(n, deferred(why, Some("old"))).await;
         }
-        store.dead(7, json!({"recovery_status": 2, "deferral": "skip"})).await;
+        store.dead(7, json!({"recovery_status": 2, "deferral": "skip", "policy_error_digest": "old"})).await;
+        store.dead(8, deferred("skip", Some("new"))).await;
+        store.dead(9, deferred("policy-error", None)).await;
 
-        store.dead(8, json!({"policy_error_digest": "new", "deferral": "skip", "next_recovery_at": time_text(at(9999))})).await;
-
-        assert_eq!(store.clear_policy_deferrals("new", Some(at(100))).await.unwrap(), 2);
-        assert_eq!(store.clear_policy_deferrals("new", Some(at(100))).await.unwrap(), 0);
+        assert_eq!(clear(&store, false).await, 2);
+        assert_eq!(clear(&store, false).await, 0);
 
         assert_eq!(claim(&*store, 10, at(100)).await.ids().len(), 2);
-        for n in [3, 4, 5, 6, 8] {
+        for n in [3, 4, 5, 6, 8, 9] {
             assert_eq!(store.letter(id(n)).await.next_recovery_at, Some(at(9999)));
         }
         assert_eq!(store.letter(id(7)).await.recovery_status, RecoveryStatus::HoldForReview);
+        assert_eq!(clear(&store, true).await, 1, "and what nobody knows the policy of");
+    }
+
+    async fn a_pass_reaches_rows_behind_more_than_a_chunk_that_stay(store: Backend) {
+        let many = (1..=2100).map(|n| {
+            let by = if n > 2090 { "old" } else { "new" };
+            json!({"deferral": "skip", "policy_error_digest": by, "next_recovery_at": time_text(at(9999)), "n": n})
+        });
+        for mut fields in many {
+            let n = fields.as_object_mut().unwrap().remove("n").unwrap().as_u64().unwrap();
+            store.dead(n, fields).await;
+        }
+
+        assert_eq!(clear(&store, false).await, 10);
+        assert_eq!(clear(&store, false).await, 0);
+    }
+}
+
+/// One pass at the time 100 for the policy `new`; how many rows it made due.
+async fn clear(store: &Backend, unknown: bool) -> u64 {
+    let (mut rows, mut after) = (0, None::<String>);
+    loop {
+        let request = ClearDeferrals { digest: "new", unknown, after: after.as_deref(), now: Some(at(100)) };
+        let cleared = store.clear_policy_deferrals(&request).await.unwrap();
+        rows += cleared.rows;
+        after = cleared.next;
+        if after.is_none() {
+            return rows;
+        }
     }
 }

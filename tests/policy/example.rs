@@ -28,7 +28,7 @@ impl Language {
             Self::Python => "inventory-python.wasm",
             Self::JavaScript => "inventory-javascript.wasm",
         });
-        assert!(file.exists(), "{} is missing: run `make policies`", file.display());
+        assert!(file.exists(), "{} is missing: run `make languages`", file.display());
         file
     }
 

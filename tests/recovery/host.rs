@@ -53,7 +53,7 @@ pub async fn host(store: &Backend) -> Scanner {
         now: None,
         shutdown: CancellationToken::new(),
         abandoned: Arc::default(),
-        met: Arc::default(),
+        deferrals: Arc::default(),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::policy::guests::{every_hostile_kind, hostile};
 const BAD: [u64; 2] = [10, 20];
 
 on_both_stores! {
-    async fn each_kind_costs_its_own_rows_and_no_other_and_the_next_scan_is_on_time(store: Backend) {
+    async fn each_kind_costs_its_own_rows_and_no_other_and_the_next_scan_goes_on(store: Backend) {
         for (what, guest) in every_hostile_kind() {
             store.execute("delete from wh_dead_letters").await;
             store.execute("delete from wh_outbox").await;

@@ -1,5 +1,7 @@
 //! Scans with policies that refuse rows, fail on some of them or fail on all.
 
+use std::time::Duration;
+
 use reprieve::model::{Deferral, OnPolicyError, RecoveryStatus};
 use reprieve::recovery::{RecoveryOptions, ScanError, Scanner};
 use serde_json::json;
@@ -123,6 +125,41 @@ on_both_stores! {
         assert_eq!(store.rows_in("wh_recovery_batches").await, 0, "the batch was given back");
         assert_eq!(store.rows_in("wh_dead_letter_decisions").await, 0);
         assert_eq!(host.scans_at(at(61)).await.recovered, 20, "once it answers");
+    }
+
+    async fn rows_that_a_policy_put_off_meet_the_next_one_also_when_it_is_the_one_before(store: Backend) {
+        for n in 1..=3 {
+            store.dead(n, json!({ "message_type": BAD })).await;
+        }
+        let refusing = refusing();
+        let host = host_with(&store, refusing.clone(), RecoveryOptions::default()).await;
+        assert_eq!(host.scans_at(at(60)).await.skipped, 3);
+        assert_eq!(host.scans_at(at(61)).await.scanned, 0, "they rest");
+
+        host.policy.replace(policy_of(&component(POLICY, &core("", "", "").replace("Guest", "Other"))).await);
+        let other = host.policy.current();
+        host.policy.replace(policy_of(&refusing).await);
+        assert_eq!(host.scans_at(at(62)).await.scanned, 0, "its own refusals stand");
+
+        store.execute(&format!("update wh_dead_letters set policy_error_digest = '{}'", other.digest())).await;
+        assert_eq!(host.scans_at(at(63)).await.scanned, 0, "it has looked already");
+        host.policy.replace(policy_of(&refusing).await);
+        assert_eq!(host.scans_at(at(64)).await.skipped, 3, "it was put in use once more");
+        host.policy.replace(other);
+        assert_eq!(host.scans_at(at(65)).await.recovered, 3);
+    }
+
+    async fn decisions_are_deleted_in_one_pass_after_their_retention(store: Backend) {
+        store.dead(1, json!({})).await;
+        let host = host(&store).await;
+        assert_eq!(host.scans_at(at(60)).await.recovered, 1);
+        let later = |seconds| Scanner { now: Some(at(seconds)), ..host.clone() };
+        let forget = async |seconds| {
+            later(seconds).forget_decisions(Duration::from_secs(100), Duration::ZERO).await.unwrap()
+        };
+        assert_eq!(forget(160).await, 0);
+        assert_eq!(forget(161).await, 1);
+        assert_eq!(store.rows_in("wh_dead_letter_decisions").await, 0);
     }
 
     async fn the_default_matrix_answers_where_the_policy_fails_when_it_is_the_fallback(store: Backend) {

@@ -137,7 +137,7 @@ impl Program {
             now,
             shutdown: CancellationToken::new(),
             abandoned: Arc::default(),
-            met: Arc::default(),
+            deferrals: Arc::default(),
         })
     }
 

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::exit::Ended;
 use super::program::Program;
-use super::signals::told_to_stop;
+use super::signals::Stops;
 use super::values;
 use crate::recovery::ScanCounts;
 
@@ -34,8 +34,9 @@ pub async fn run(args: &ScanArgs, program: &Program) -> anyhow::Result<Ended> {
     let scanner = program.scanner(store, program.policies().await?, args.now).await?;
     scanner.store.become_recovering_host().await?;
     let stop = scanner.shutdown.clone();
+    let mut stops = Stops::new();
     tokio::spawn(async move {
-        told_to_stop().await;
+        stops.told().await;
         stop.cancel();
     });
     let counts = if args.until_idle { scanner.until_idle().await? } else { scanner.cycle().await?.counts };

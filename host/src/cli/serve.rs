@@ -1,5 +1,6 @@
 //! `serve`: the worker, the policy's reloads and the HTTP endpoints, until told to stop.
 
+mod refusals;
 mod reloads;
 mod service;
 
@@ -12,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use super::exit::Ended;
 use super::program::Program;
-use super::signals::{Hangups, told_to_stop};
+use super::signals::{Hangups, Stops};
 use crate::http::{self, HttpState};
 use crate::recovery::{Scanner, Worker};
 use reloads::Reloads;
@@ -37,8 +38,8 @@ pub struct ServeArgs {
 
 /// Serves. What is wrong with arguments, port, policy or schema is found before the first scan, in this order.
 pub async fn run(args: &ServeArgs, program: &Program) -> anyhow::Result<Ended> {
-    // From the start on: a deployment may ask for a reload at any moment.
-    let hangups = Hangups::new();
+    // From the start on: a deployment may ask for a reload, or change its mind, at any moment.
+    let (hangups, stops) = (Hangups::new(), Stops::new());
     let listen = program.config.http.listen;
     let listener = TcpListener::bind(listen)
         .await
@@ -61,7 +62,7 @@ pub async fn run(args: &ServeArgs, program: &Program) -> anyhow::Result<Ended> {
     let reloads = tokio::spawn(reloads.run(hangups, scanner.shutdown.clone()));
     tracing::info!(address = %listener.local_addr()?, store = program.store_name(), "serving");
     service::ready("serving");
-    until_stopped(listener, scanner, reloads, program.config.recovery.enabled).await?;
+    until_stopped(stops, listener, scanner, reloads, program.config.recovery.enabled).await?;
     Ok(Ended::Done)
 }
 
@@ -71,6 +72,7 @@ pub async fn run(args: &ServeArgs, program: &Program) -> anyhow::Result<Ended> {
 ///
 /// When one of them ends by itself.
 async fn until_stopped(
+    mut stops: Stops,
     listener: TcpListener,
     scanner: Scanner,
     mut reloads: JoinHandle<()>,
@@ -81,11 +83,11 @@ async fn until_stopped(
     let mut endpoints = tokio::spawn(http::serve(listener, state, shutdown.clone()));
     let mut worker = tokio::spawn(recover(scanner, enabled));
     tokio::select! {
-        () = told_to_stop() => {}
+        () = stops.told() => {}
         () = service::stay_alive() => {}
-        ended = &mut worker => return ended.context("the worker ended"),
-        ended = &mut reloads => return ended.context("watching the policy's files ended"),
-        ended = &mut endpoints => return ended?.context("the HTTP endpoints ended"),
+        ended = &mut worker => return Err(by_itself("the worker", ended)),
+        ended = &mut reloads => return Err(by_itself("watching the policy's files", ended)),
+        ended = &mut endpoints => return Err(by_itself("serving the HTTP endpoints", ended?)),
     }
     service::stopping();
     shutdown.cancel();
@@ -95,6 +97,14 @@ async fn until_stopped(
     let _ = endpoints.await;
     tracing::info!("stopped");
     Ok(())
+}
+
+fn by_itself<E: std::error::Error + Send + Sync + 'static>(what: &str, ended: Result<(), E>) -> anyhow::Error {
+    let message = format!("{what} ended by itself");
+    match ended {
+        Ok(()) => anyhow::Error::msg(message),
+        Err(error) => anyhow::Error::new(error).context(message),
+    }
 }
 
 async fn recover(scanner: Scanner, enabled: bool) {

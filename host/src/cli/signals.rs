@@ -2,16 +2,24 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Resolves at the first SIGTERM or SIGINT. When signals cannot be caught, never: the system's own handling ends the
-/// program then.
-pub async fn told_to_stop() {
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => tracing::info!("told to stop by SIGTERM"),
-        _ = interrupt.recv() => tracing::info!("told to stop by SIGINT"),
+/// SIGTERM and SIGINT, which end the program in good order. From its making on, they no longer end it at once.
+pub struct Stops {
+    terminate: Option<Signal>,
+    interrupt: Option<Signal>,
+}
+
+impl Stops {
+    /// Listens from now on.
+    pub fn new() -> Self {
+        Self { terminate: signal(SignalKind::terminate()).ok(), interrupt: signal(SignalKind::interrupt()).ok() }
+    }
+
+    /// Resolves at the first one; never at one that cannot be caught: the system's own handling ends the program then.
+    pub async fn told(&mut self) {
+        tokio::select! {
+            () = next(&mut self.terminate) => tracing::info!("told to stop by SIGTERM"),
+            () = next(&mut self.interrupt) => tracing::info!("told to stop by SIGINT"),
+        }
     }
 }
 
@@ -24,14 +32,18 @@ impl Hangups {
         Self(signal(SignalKind::hangup()).ok())
     }
 
-    /// The next one; never, when signals cannot be caught.
+    /// The next one; never, when it cannot be caught.
     pub async fn next(&mut self) {
-        let heard = match &mut self.0 {
-            Some(signal) => signal.recv().await,
-            None => None,
-        };
-        if heard.is_none() {
-            std::future::pending().await
-        }
+        next(&mut self.0).await;
+    }
+}
+
+async fn next(caught: &mut Option<Signal>) {
+    let heard = match caught {
+        Some(signal) => signal.recv().await,
+        None => None,
+    };
+    if heard.is_none() {
+        std::future::pending().await
     }
 }

@@ -96,6 +96,12 @@ impl ConfigSource {
         sources::file(self.file.as_deref(), &self.environment)
     }
 
+    /// Whether it can be read again: a pipe gives what it holds once.
+    #[must_use]
+    pub fn is_repeatable(&self) -> bool {
+        self.file().is_none_or(|file| std::fs::metadata(file).map_or(true, |found| !sources::is_pipe(&found)))
+    }
+
     /// Reads it as it is now.
     ///
     /// # Errors

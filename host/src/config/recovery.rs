@@ -39,7 +39,7 @@ pub struct RecoveryConfig {
     pub max_policy_errors: u32,
     /// What becomes of a row on which the policy fails.
     pub on_policy_error: OnPolicyError,
-    /// How long recorded decisions are kept of dead letters that are recovered or given up; none keeps them for ever.
+    /// How long the recorded decisions about a settled dead letter are kept after the newest of them; none: for ever.
     pub decision_retention: Option<Duration>,
     /// Whether a held row stops its stream.
     pub held_blocks_stream: bool,

@@ -1,6 +1,8 @@
 //! Where values come from.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
@@ -9,6 +11,8 @@ use super::error::{ConfigError, Origin};
 use super::settings::Settings;
 use crate::model::settings::toml_problem;
 
+/// The largest file that is read.
+const MAX_FILE: u64 = 16 << 20;
 const PREFIX: &str = "REPRIEVE_";
 const CONFIG_VARIABLE: &str = "REPRIEVE_CONFIG";
 /// Variables whose names are shorter than their keys'.
@@ -86,9 +90,19 @@ fn set_variable(settings: &mut Settings, name: &str, key: String, value: &OsStr)
     Ok(())
 }
 
+/// Whether it is a pipe or the like, which blocks until somebody writes to it.
+pub(super) fn is_pipe(found: &Metadata) -> bool {
+    !found.is_file() && !found.is_dir()
+}
+
 fn read_file(settings: &mut Settings, file: &Path) -> Result<(), ConfigError> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| ConfigError::Read { file: file.to_path_buf(), problem: error.to_string() })?;
+    let refused = |problem: String| ConfigError::Read { file: file.to_path_buf(), problem };
+    let mut text = String::new();
+    let opened = File::open(file).and_then(|opened| opened.take(MAX_FILE + 1).read_to_string(&mut text));
+    opened.map_err(|error| refused(error.to_string()))?;
+    if text.len() as u64 > MAX_FILE {
+        return Err(refused(format!("it is larger than {} MiB", MAX_FILE >> 20)));
+    }
     let table: Table = text
         .parse()
         .map_err(|error| ConfigError::Syntax { file: file.to_path_buf(), problem: toml_problem(&text, &error) })?;

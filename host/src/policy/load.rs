@@ -38,7 +38,7 @@ pub fn members(shared: &Shared, chain: Vec<ReadMember>) -> Result<Arc<[Member]>,
 }
 
 fn member(shared: &Shared, read: ReadMember) -> Result<Member, LoadError> {
-    let ReadMember { origin, bytes, sha256, settings } = read;
+    let ReadMember { origin, bytes, sha256, settings, settings_sha256: _ } = read;
     let name = origin.name();
     let shape = Shape::read(&bytes).map_err(|reason| LoadError::Shape { origin: origin.clone(), reason })?;
     if settings != "{}" && !shape.can_read_settings() {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::failure::PolicyFailure;
+use super::failure::{FailureKind, PolicyFailure};
 use super::read::{MAX_COMPONENT, MAX_SETTINGS};
 use super::shape::ShapeError;
 use super::source::Origin;
@@ -48,6 +48,18 @@ pub enum LoadError {
         member: String,
         /// The file.
         path: PathBuf,
+    },
+    /// A file holds no settings.
+    #[error("settings of policy {member}: {}: {reason}", path.display())]
+    UnreadableSettings {
+        /// The policy's name.
+        member: String,
+        /// The file.
+        path: PathBuf,
+        /// The SHA-256 of the file.
+        sha256: String,
+        /// What it is instead.
+        reason: String,
     },
     /// A file is not the one that the configuration pins.
     #[error("policy {origin} has the sha256 {found}, but the configuration pins {pinned}")]
@@ -101,20 +113,41 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// The name of the member at fault, when there is one.
+    /// Where the component at fault comes from, when it is known.
     #[must_use]
-    pub fn member(&self) -> Option<String> {
-        match self {
-            Self::Read { path, .. } | Self::TooLarge { path } => Some(Origin::File(path.clone()).name()),
-            Self::Pinned { origin, .. } | Self::Shape { origin, .. } | Self::Unfit { origin, .. } => {
-                Some(origin.name())
-            }
-            Self::ReadSettings { member, .. } | Self::LargeSettings { member, .. } | Self::Settings { member, .. } => {
-                Some(member.clone())
-            }
-            Self::Probe { failure, .. } => Some(failure.member.clone()),
-            Self::Chain(_) | Self::Thread(_) | Self::Ended => None,
+    pub const fn origin(&self) -> Option<&Origin> {
+        if let Self::Pinned { origin, .. } | Self::Shape { origin, .. } | Self::Unfit { origin, .. } = self {
+            return Some(origin);
         }
+        None
+    }
+
+    /// The name of the member whose settings or answers are at fault.
+    #[must_use]
+    pub fn member(&self) -> Option<&str> {
+        if let Self::Settings { member, .. } | Self::Probe { failure: PolicyFailure { member, .. }, .. } = self {
+            return Some(member);
+        }
+        None
+    }
+
+    /// The SHA-256 of the file at fault, when this names it.
+    #[must_use]
+    pub fn sha256(&self) -> Option<&str> {
+        if let Self::Pinned { found: sha256, .. } | Self::UnreadableSettings { sha256, .. } = self {
+            return Some(sha256);
+        }
+        None
+    }
+
+    /// Whether the same files may be taken another time: the machine was out of threads, or too busy for an answer in
+    /// time.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        if let Self::Probe { failure, .. } = self {
+            return matches!(failure.kind, FailureKind::Timeout | FailureKind::Start | FailureKind::Host);
+        }
+        matches!(self, Self::Thread(_) | Self::Ended)
     }
 
     /// The whole of it on one line, with its causes.
@@ -127,6 +160,6 @@ impl LoadError {
             text.push_str(&error.to_string());
             cause = error.source();
         }
-        text
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 }

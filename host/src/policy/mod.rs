@@ -22,6 +22,7 @@ mod host_imports;
 mod inspect;
 mod instance;
 mod limits;
+mod links;
 mod live;
 mod load;
 mod load_error;

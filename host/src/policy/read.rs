@@ -30,21 +30,43 @@ pub struct ReadMember {
     pub sha256: String,
     /// A JSON object.
     pub settings: String,
+    /// The SHA-256 of the file that the settings stand in, if they stand in one.
+    pub settings_sha256: Option<String>,
 }
 
 /// What tells one content of a chain's files from another.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Content(Vec<(Origin, String, String)>);
+pub struct Content(Vec<MemberContent>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct MemberContent {
+    origin: Origin,
+    sha256: String,
+    settings: String,
+    settings_sha256: Option<String>,
+}
 
 impl Content {
     /// The content of what was read.
     pub fn of(chain: &[ReadMember]) -> Self {
-        Self(chain.iter().map(|read| (read.origin.clone(), read.sha256.clone(), read.settings.clone())).collect())
+        let member = |read: &ReadMember| MemberContent {
+            origin: read.origin.clone(),
+            sha256: read.sha256.clone(),
+            settings: read.settings.clone(),
+            settings_sha256: read.settings_sha256.clone(),
+        };
+        Self(chain.iter().map(member).collect())
     }
 
-    /// The SHA-256 of the component of a member, by the member's name.
-    pub fn sha256(&self, member: &str) -> Option<&str> {
-        self.0.iter().find(|(origin, ..)| origin.name() == member).map(|(_, sha256, _)| sha256.as_str())
+    /// The SHA-256 of the file that an error is about, when it was read.
+    pub fn sha256(&self, error: &LoadError) -> Option<&str> {
+        let is_at_fault = |member: &&MemberContent| match error.origin() {
+            Some(origin) => member.origin == *origin,
+            None => error.member().is_some_and(|name| member.origin.name() == name),
+        };
+        let member = self.0.iter().find(is_at_fault)?;
+        let settings = member.settings_sha256.as_deref().filter(|_| matches!(error, LoadError::Settings { .. }));
+        Some(settings.unwrap_or(&member.sha256))
     }
 }
 
@@ -63,20 +85,22 @@ pub fn chain(chain: Vec<MemberSource>) -> Result<Vec<ReadMember>, LoadError> {
 ///
 /// As [`chain`].
 pub fn member(MemberSource { origin, settings, sha256: pinned }: MemberSource) -> Result<ReadMember, LoadError> {
-    let settings = Value::Object(settings_of(&origin.name(), settings)?).to_string();
+    let (settings, settings_sha256) = settings_of(&origin.name(), settings)?;
+    let settings = Value::Object(settings).to_string();
     let bytes = bytes(&origin)?;
     let sha256 = digest::of_bytes(&bytes);
     if let Some(pinned) = pinned.filter(|pinned| !pinned.eq_ignore_ascii_case(&sha256)) {
         return Err(LoadError::Pinned { origin, found: sha256, pinned });
     }
-    Ok(ReadMember { origin, bytes, sha256, settings })
+    Ok(ReadMember { origin, bytes, sha256, settings, settings_sha256 })
 }
 
-fn settings_of(member: &str, settings: SettingsSource) -> Result<Map<String, Value>, LoadError> {
+/// The settings, and the SHA-256 of the file that they stand in.
+fn settings_of(member: &str, settings: SettingsSource) -> Result<(Map<String, Value>, Option<String>), LoadError> {
     let member = member.to_owned();
     match settings {
-        SettingsSource::Given(Value::Null) => Ok(Map::new()),
-        SettingsSource::Given(Value::Object(settings)) => Ok(settings),
+        SettingsSource::Given(Value::Null) => Ok((Map::new(), None)),
+        SettingsSource::Given(Value::Object(settings)) => Ok((settings, None)),
         SettingsSource::Given(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
             Err(LoadError::Settings { member, reason: "not a JSON object".to_owned() })
         }
@@ -85,9 +109,11 @@ fn settings_of(member: &str, settings: SettingsSource) -> Result<Map<String, Val
             let Some(bytes) = whole(&path, MAX_SETTINGS).map_err(unreadable)? else {
                 return Err(LoadError::LargeSettings { member, path });
             };
+            let sha256 = digest::of_bytes(&bytes);
             let format = SettingsFormat::of_extension(path.extension().and_then(|extension| extension.to_str()));
             let read = String::from_utf8(bytes).map_err(|_| "no UTF-8".to_owned()).and_then(|text| format.read(&text));
-            read.map_err(|reason| LoadError::Settings { member, reason: format!("{}: {reason}", path.display()) })
+            let wrong = |reason| LoadError::UnreadableSettings { member, path, sha256: sha256.clone(), reason };
+            read.map(|settings| (settings, Some(sha256.clone()))).map_err(wrong)
         }
     }
 }

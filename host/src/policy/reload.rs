@@ -8,6 +8,9 @@ use super::{LivePolicy, LoadError, MemberSource, Policy, PolicyEngine};
 /// A file that is refused is looked at again after so long: it may have been half written.
 const SECOND_LOOK: Duration = Duration::from_millis(100);
 
+/// A file that changes at each look is left for the next reload after so many looks.
+const MOST_LOOKS: usize = 3;
+
 /// How a reload ended.
 pub enum Reload {
     /// The files hold what is in use.
@@ -23,10 +26,12 @@ pub enum Reload {
 /// Why the content of a chain's files is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The SHA-256 of the component at fault, in hex; `None` when it could not be read, or no member is at fault.
+    /// The SHA-256 of the file at fault, in hex; `None` when it could not be read, or no file is at fault.
     pub digest: Option<String>,
     /// Why.
     pub reason: String,
+    /// Whether the same files may pass another time, since this machine was too busy.
+    pub may_pass: bool,
 }
 
 /// What the last refusal was about.
@@ -56,7 +61,7 @@ impl Reloader {
     /// it, and only then puts it in use. Refusing takes a second look, a tenth of a second later.
     pub async fn reload(&mut self, chain: &[MemberSource]) -> Reload {
         let mut read = read_all(chain).await;
-        loop {
+        for look in 1.. {
             let seen = seen(&read);
             if matches!(&seen, Refused::Content(content) if *content == self.live.current().loaded().content) {
                 self.refused = None;
@@ -79,12 +84,21 @@ impl Reloader {
             };
             tokio::time::sleep(SECOND_LOOK).await;
             read = read_all(chain).await;
-            if self::seen(&read) == seen {
-                let refusal = Refusal { digest: digest(&error, &seen), reason: error.told() };
-                self.refused = Some(seen);
-                return Reload::Refused(refusal);
+            if self::seen(&read) == seen || look == MOST_LOOKS {
+                return self.refuse(&error, seen);
             }
         }
+        Reload::RefusedBefore
+    }
+
+    fn refuse(&mut self, error: &LoadError, seen: Refused) -> Reload {
+        let digest = match &seen {
+            Refused::Content(content) => content.sha256(error),
+            Refused::Unreadable(_) => error.sha256(),
+        };
+        let refusal = Refusal { digest: digest.map(str::to_owned), reason: error.told(), may_pass: error.may_pass() };
+        self.refused = Some(seen);
+        Reload::Refused(refusal)
     }
 
     /// Forgets what was refused, so that the next reload tells of it again.
@@ -103,13 +117,5 @@ fn seen(read: &Result<Vec<ReadMember>, LoadError>) -> Refused {
     match read {
         Ok(read) => Refused::Content(Content::of(read)),
         Err(error) => Refused::Unreadable(error.told()),
-    }
-}
-
-fn digest(error: &LoadError, seen: &Refused) -> Option<String> {
-    match (error, seen) {
-        (LoadError::Pinned { found, .. }, _) => Some(found.clone()),
-        (_, Refused::Content(content)) => content.sha256(&error.member()?).map(str::to_owned),
-        (_, Refused::Unreadable(_)) => None,
     }
 }

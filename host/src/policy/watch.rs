@@ -1,9 +1,9 @@
 //! Telling when files may have changed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
+use super::links;
+
 /// Files are read once nothing was written for so long.
 const QUIET: Duration = Duration::from_millis(20);
-/// A file that is written to all the time is looked at all the same, after so many times [`QUIET`].
-const MOST_QUIETS: u32 = 25;
+/// A file that is written to all the time is looked at all the same, after so long.
+const MOST_WAIT: Duration = Duration::from_millis(500);
 /// How often files are looked at without being told: not every file system tells, and watches are limited.
-const LOOK: Duration = Duration::from_secs(1);
-/// More links than this in one path are a circle.
-const MOST_LINKS: usize = 40;
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Watches files by the folders that they, and the links on the way to them, are in: so a file that is replaced by
 /// rename, by swapping a link, deleted and made again, or written in place is noticed.
@@ -29,9 +29,11 @@ pub struct FileWatch {
     /// The system's watches; `None` when it has none to give, so that only looking is left.
     system: Option<RecommendedWatcher>,
     heard: Arc<Heard>,
-    folders: BTreeSet<PathBuf>,
+    /// The folders that the system watches, each with what tells it from another of its name.
+    folders: BTreeMap<PathBuf, Option<(u64, u64)>>,
     files: Vec<PathBuf>,
     marks: Vec<Mark>,
+    look_every: Duration,
 }
 
 /// What the system's thread and the watch share.
@@ -55,22 +57,36 @@ impl FileWatch {
         let system = system.inspect_err(|error| {
             tracing::warn!(%error, "the system cannot watch files; they are looked at every second");
         });
-        Self { system: system.ok(), heard, folders: BTreeSet::new(), files: Vec::new(), marks: Vec::new() }
+        Self {
+            system: system.ok(),
+            heard,
+            folders: BTreeMap::new(),
+            files: Vec::new(),
+            marks: Vec::new(),
+            look_every: LOOK_EVERY,
+        }
     }
 
     /// Watches these files, and no others, from now on. To be called again after each change, since a swapped link
     /// leads elsewhere.
     pub fn watch(&mut self, files: Vec<PathBuf>) {
-        let names: BTreeSet<PathBuf> = files.iter().flat_map(|file| names(file)).collect();
-        let folders: BTreeSet<PathBuf> = names.iter().filter_map(|name| nearest_folder(name)).collect();
+        // Before the watches are moved: what changes meanwhile shows in the next look.
+        self.marks = files.iter().map(|file| mark(file)).collect();
+        let names: BTreeSet<PathBuf> = files.iter().flat_map(|file| links::names(file)).collect();
+        let folders = names.iter().filter_map(|name| links::nearest_folder(name));
+        let folders = folders.map(|folder| (folder.clone(), identity(&folder))).collect();
         *self.heard.names.lock().unwrap_or_else(PoisonError::into_inner) = names;
+        self.watch_folders(folders);
+        self.files = files;
+    }
+
+    fn watch_folders(&mut self, folders: BTreeMap<PathBuf, Option<(u64, u64)>>) {
         if let Some(system) = &mut self.system {
-            for folder in self.folders.difference(&folders) {
-                // It may be gone, and its watch with it.
+            // A folder that was made again has lost its watch, and one that was moved away has kept it.
+            for (folder, _) in self.folders.iter().filter(|(folder, known)| folders.get(*folder) != Some(known)) {
                 let _ = system.unwatch(folder);
             }
-            for folder in &folders {
-                // Also those watched before: a folder that was made again has lost its watch.
+            for (folder, _) in folders.iter().filter(|(folder, found)| self.folders.get(*folder) != Some(found)) {
                 if let Err(error) = system.watch(folder, RecursiveMode::NonRecursive) {
                     let folder = folder.display();
                     tracing::warn!(%folder, %error, "a folder cannot be watched; it is looked at every second");
@@ -78,35 +94,30 @@ impl FileWatch {
             }
         }
         self.folders = folders;
-        self.marks = files.iter().map(|file| mark(file)).collect();
-        self.files = files;
     }
 
     /// Resolves when one of the files may have changed and nothing was written for a moment.
     pub async fn changed(&self) {
-        loop {
-            if timeout(LOOK, self.heard.hint.notified()).await.is_ok() {
-                return self.quiet().await;
-            }
-            if self.looks_changed().await {
-                return;
-            }
+        tokio::select! {
+            () = self.heard.hint.notified() => drop(timeout(MOST_WAIT, self.quiet()).await),
+            () = self.looks_changed() => {}
         }
     }
 
     async fn quiet(&self) {
-        for _ in 0..MOST_QUIETS {
-            if timeout(QUIET, self.heard.hint.notified()).await.is_err() {
-                return;
-            }
-            sleep(QUIET).await;
-        }
+        while timeout(QUIET, self.heard.hint.notified()).await.is_ok() {}
     }
 
-    async fn looks_changed(&self) -> bool {
-        let files = self.files.clone();
-        let marks = tokio::task::spawn_blocking(move || files.iter().map(|file| mark(file)).collect::<Vec<_>>());
-        marks.await.is_ok_and(|marks| marks != self.marks)
+    /// Looks at the files again and again until one of them is another one.
+    async fn looks_changed(&self) {
+        loop {
+            sleep(self.look_every).await;
+            let files = self.files.clone();
+            let marks = tokio::task::spawn_blocking(move || files.iter().map(|file| mark(file)).collect::<Vec<_>>());
+            if marks.await.is_ok_and(|marks| marks != self.marks) {
+                return;
+            }
+        }
     }
 }
 
@@ -142,41 +153,9 @@ const fn changes(kind: EventKind) -> bool {
     }
 }
 
-/// The path itself and every link on the way to the file, each as the folder that holds it is watched.
-fn names(file: &Path) -> Vec<PathBuf> {
-    let mut names = Vec::new();
-    let mut left = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
-    for _ in 0..MOST_LINKS {
-        let Some((link, rest)) = first_link(&left) else { break };
-        let target = fs::read_link(&link).unwrap_or_default();
-        left = link.parent().unwrap_or(&link).join(target).join(rest);
-        names.push(link);
-    }
-    names.push(left);
-    names
-}
-
-/// The first link of a path, and what follows it.
-fn first_link(path: &Path) -> Option<(PathBuf, PathBuf)> {
-    let mut parts = path.components();
-    let mut walked = PathBuf::new();
-    while let Some(part) = parts.next() {
-        if part == Component::ParentDir {
-            // No link is left before it.
-            walked.pop();
-            continue;
-        }
-        walked.push(part);
-        if fs::symlink_metadata(&walked).is_ok_and(|found| found.is_symlink()) {
-            return Some((walked, parts.as_path().to_path_buf()));
-        }
-    }
-    None
-}
-
-/// The folder that a name is in, or the nearest one above it that is there: it tells when the folder comes back.
-fn nearest_folder(name: &Path) -> Option<PathBuf> {
-    name.ancestors().skip(1).find(|folder| folder.is_dir()).map(Path::to_path_buf)
+/// Which folder it is, whatever its name.
+fn identity(folder: &Path) -> Option<(u64, u64)> {
+    fs::metadata(folder).ok().map(|found| (found.dev(), found.ino()))
 }
 
 fn mark(file: &Path) -> Mark {
@@ -185,4 +164,64 @@ fn mark(file: &Path) -> Mark {
         (found.dev(), found.ino(), found.size(), times)
     };
     fs::metadata(file).ok().map(of)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    /// Longer than any test.
+    const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    async fn is_heard(watch: &FileWatch) -> bool {
+        timeout(PATIENCE, watch.changed()).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn the_system_tells_of_a_file_that_is_renamed_over_a_watched_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rules.wasm");
+        fs::write(&file, "one").unwrap();
+        let mut watch = FileWatch { look_every: NEVER, ..FileWatch::new() };
+        watch.watch(vec![file.clone()]);
+        fs::write(folder.path().join("new"), "two").unwrap();
+        fs::rename(folder.path().join("new"), &file).unwrap();
+        assert!(is_heard(&watch).await);
+    }
+
+    #[tokio::test]
+    async fn without_the_system_files_are_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rules.wasm");
+        let mut watch = FileWatch { system: None, look_every: Duration::from_millis(5), ..FileWatch::new() };
+        watch.watch(vec![file.clone()]);
+        fs::write(&file, "one").unwrap();
+        assert!(is_heard(&watch).await);
+        watch.watch(vec![file.clone()]);
+        fs::remove_file(&file).unwrap();
+        assert!(is_heard(&watch).await);
+    }
+
+    #[tokio::test]
+    async fn a_file_beside_a_watched_one_and_reading_are_no_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rules.wasm");
+        fs::write(&file, "one").unwrap();
+        let mut watch = FileWatch { look_every: NEVER, ..FileWatch::new() };
+        watch.watch(vec![file.clone()]);
+        fs::write(folder.path().join("another"), "two").unwrap();
+        fs::read(&file).unwrap();
+        let heard = Arc::clone(&watch.heard);
+        // What the system tells comes in order: once the last of these is heard, the others were no hints.
+        heard.names.lock().unwrap().insert(folder.path().join("last"));
+        fs::write(folder.path().join("last"), "three").unwrap();
+        assert!(is_heard(&watch).await);
+        let event = |name: &str| Event::new(EventKind::Any).add_path(folder.path().join(name));
+        assert!(!heard.concerns(&event("another")) && heard.concerns(&event("rules.wasm")));
+        assert!(!changes(EventKind::Access(AccessKind::Open(AccessMode::Any))));
+        assert!(changes(EventKind::Access(AccessKind::Close(AccessMode::Write))));
+    }
 }

@@ -11,7 +11,7 @@ impl Scanner {
     /// What every cycle starts with: rows that another policy put off, operators' wishes written by SQL, and the
     /// batches of hosts that died.
     async fn prepare(&self) -> Result<(), ScanError> {
-        self.meet_the_policy().await?;
+        self.clear_deferrals().await;
         let retries = self.store.take_operator_retries(self.now).await?;
         if retries > 0 {
             tracing::info!(retries, "operators asked for retries");
@@ -25,21 +25,6 @@ impl Scanner {
                 "batches of a host that stopped were dissolved"
             );
         }
-        Ok(())
-    }
-
-    /// Makes the rows due that another policy than the one in use put off, once for each policy.
-    async fn meet_the_policy(&self) -> Result<(), ScanError> {
-        let policy = self.policy.current();
-        let mut met = self.met.lock().await;
-        if met.as_deref() == Some(policy.digest()) {
-            return Ok(());
-        }
-        let rows = self.store.clear_policy_deferrals(policy.digest(), self.now).await?;
-        if rows > 0 {
-            tracing::info!(rows, digest = policy.digest(), "rows that another policy put off are due");
-        }
-        *met = Some(policy.digest().to_owned());
         Ok(())
     }
 
@@ -59,6 +44,9 @@ impl Scanner {
                 return Ok(counts);
             }
             let generation = self.generation.tag_or_unversioned();
+            if self.deferrals.lock().await.unfinished() {
+                continue;
+            }
             if !self.store.due(&generation, self.now).await?.due_now {
                 return Ok(counts);
             }

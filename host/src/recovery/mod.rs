@@ -1,13 +1,14 @@
 //! The recovery worker: the loop, one scan, the sweep.
 //!
 //! A *scan* claims due rows, asks the policy about each, and carries out what [`crate::model::decision`] makes of the
-//! answers. [`ask`] gets the answers, [`plan`] is the pure middle of it, [`batch`] the protocol around one claim, [`scan`] what a scan adds up
-//! to, [`drain`] scans until nothing is due, [`worker`] the loop that waits between them.
+//! answers. [`ask`] gets the answers, [`plan`] is the pure middle of it, [`batch`] the protocol around one claim, [`scan`]
+//! what a scan adds up to, [`drain`] scans until nothing is due, [`worker`] the loop that waits between them.
 
 pub mod ask;
 pub mod batch;
 pub mod counts;
-pub mod drain;
+pub mod deferrals;
+mod drain;
 pub mod generation;
 pub mod lease;
 pub mod options;
@@ -20,6 +21,7 @@ pub mod wait;
 pub mod worker;
 
 pub use counts::ScanCounts;
+pub use deferrals::Deferrals;
 pub use generation::Generation;
 pub use options::RecoveryOptions;
 pub use scan::{ScanError, Scanner};

@@ -27,7 +27,7 @@ pub struct RecoveryOptions {
     pub max_policy_errors: u32,
     /// What becomes of a row on which the policy fails.
     pub on_policy_error: OnPolicyError,
-    /// How long recorded decisions are kept of dead letters that are settled; `None` keeps them for ever.
+    /// How long the recorded decisions about a settled dead letter are kept after the newest of them; `None`: for ever.
     pub decision_retention: Option<Duration>,
 }
 

@@ -1,12 +1,14 @@
 //! Deleting recorded decisions when their time is over.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::scan::Scanner;
 use crate::store::{Forget, StoreError};
 
-/// From one pass to the next.
+/// The least time from one pass to the next.
 const REST: Duration = Duration::from_secs(60 * 60);
+/// A pass that took long is followed by a rest of so many times its length: what is kept is looked at in each.
+const REST_FACTOR: u32 = 20;
 /// From the start to the first pass: what is urgent goes first.
 const FIRST_REST: Duration = Duration::from_secs(60);
 /// Between two chunks, so that a pass takes little of what recovery needs.
@@ -18,12 +20,13 @@ impl Scanner {
         let Some(keep) = self.options.decision_retention else { return };
         let mut rest = FIRST_REST;
         while !self.rests(rest).await {
-            rest = REST;
+            let began = Instant::now();
             match self.forget_decisions(keep, BREATH).await {
                 Ok(0) => {}
                 Ok(decisions) => tracing::info!(decisions, "recorded decisions were deleted after their retention"),
                 Err(error) => tracing::warn!(%error, "recorded decisions are kept until the next pass"),
             }
+            rest = REST.max(began.elapsed() * REST_FACTOR);
         }
     }
 

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::ask::Asker;
 use super::batch::{Batch, Worked};
 use super::options::RecoveryOptions;
-use super::{Generation, ScanCounts};
+use super::{Deferrals, Generation, ScanCounts};
 use crate::policy::{LivePolicy, Policy};
 use crate::store::{ClaimRequest, Cursor, SharedStore, StoreError};
 use crate::telemetry::{Health, Metrics};
@@ -59,8 +59,8 @@ pub struct Scanner {
     pub shutdown: CancellationToken,
     /// Batches to give back as soon as the store answers again.
     pub abandoned: Arc<Mutex<Vec<Uuid>>>,
-    /// The digest of the policy that the rows put off by another one have been made due for.
-    pub met: Arc<Mutex<Option<String>>>,
+    /// How far the rows that another policy put off have been made due.
+    pub deferrals: Arc<Mutex<Deferrals>>,
 }
 
 /// Where a pass over the due rows stands; the lanes of a host share it.

@@ -92,6 +92,10 @@ impl Worker {
                 health.store_failed(Timestamp::now(), &error.to_string());
                 tracing::error!(%error, "a scan failed; backing off");
             }
+            // It was replaced meanwhile: what it failed on is the next one's.
+            Err(ScanError::PolicyFails { digest, .. }) if digest != self.scanner.policy.current().digest() => {
+                return true;
+            }
             Err(error @ ScanError::PolicyFails { .. }) => {
                 health.policy_failed(Timestamp::now(), &error.to_string());
                 tracing::error!(%error, "the policy cannot be used; backing off");

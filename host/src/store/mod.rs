@@ -11,8 +11,8 @@ pub mod batch;
 pub mod error;
 pub mod open;
 pub mod operator;
+pub mod passes;
 pub mod postgres;
-pub mod retention;
 pub mod sqlite;
 pub mod verbs;
 
@@ -31,7 +31,7 @@ pub use operator::{
     ChangeOutcome, Filter, Import, Imported, NewDeadLetter, OperatorChange, OperatorVerb, Page, Row, Stats, Target,
     Whole,
 };
-pub use retention::{Forget, Forgotten};
+pub use passes::{ClearDeferrals, Cleared, Forget, Forgotten};
 pub use verbs::{Move, Moved, Sweep};
 
 use crate::model::SourceTable;
@@ -101,12 +101,13 @@ pub trait RecoveryStore: Send + Sync {
     /// Gives every open or held row its one attempt on a new generation, in chunks; the number of rows reached.
     async fn sweep(&self, request: &Sweep<'_>) -> Result<u64>;
 
-    /// Makes the rows due at once that another policy than the one with this digest put off, by `skip` or
-    /// `policy-error`. How many there were.
-    async fn clear_policy_deferrals(&self, digest: &str, now: Option<Timestamp>) -> Result<u64>;
+    /// Looks at a chunk of the rows that a policy put off, by `skip` or `policy-error`, and makes those due at once that
+    /// another policy put off than the one in use.
+    async fn clear_policy_deferrals(&self, request: &ClearDeferrals<'_>) -> Result<Cleared>;
 
-    /// Looks at a chunk of the recorded decisions and deletes those that are older than `keep` and whose dead letter is
-    /// recovered, given up or gone. What is open keeps its history.
+    /// Looks at a chunk of the recorded decisions and deletes those that are older than `keep`, as is everything else
+    /// that was decided about their dead letter, when this is recovered, given up or gone. What is open keeps its
+    /// history.
     async fn forget_decisions(&self, request: &Forget<'_>) -> Result<Forgotten>;
 
     /// One cheap read: whether a row is due for a host of `generation`, and when the next thing falls due.

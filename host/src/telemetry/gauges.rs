@@ -44,7 +44,7 @@ impl Gauges {
         );
         registry.register_with_unit(
             "reprieve_policy_rejected_timestamp",
-            "When the policy file with this digest was rejected, in Unix time; absent when none is since the last load",
+            "When the file with this digest was rejected, in Unix time; absent while what is configured is in use",
             Unit::Seconds,
             gauges.rejected.clone(),
         );
@@ -66,15 +66,14 @@ impl Gauges {
     /// Tells the policies that are loaded now, each by name, digest and load time, in place of those told before.
     pub fn policies<'a>(&self, loaded: impl IntoIterator<Item = (&'a str, &'a str, Timestamp)>) {
         self.policies.clear();
-        self.rejected.clear();
         for (name, digest, since) in loaded {
             let labels = [("policy_name", self.names.label(name)), ("digest", digest.to_owned())];
             self.policies.get_or_create(&labels).set(unix_seconds(since));
         }
     }
 
-    /// Tells the policy file that was rejected last, by its digest when it could be read; `None` when what is in use is
-    /// what the files hold again.
+    /// Tells the file that is rejected now, by its digest when it could be read; `None` when what is configured is in
+    /// use.
     pub fn rejected(&self, rejected: Option<(Option<&str>, Timestamp)>) {
         self.rejected.clear();
         if let Some((digest, at)) = rejected {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Whether changes by others are heard of at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Default)]
@@ -19,7 +19,7 @@ pub enum ListenerState {
 }
 
 /// A policy that is in use.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadedPolicy {
     /// Its name.
     pub name: String,
@@ -34,7 +34,7 @@ pub struct LoadedPolicy {
 }
 
 /// A policy file that was refused.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejected {
     /// SHA-256 of the file, in hex; `None` when it could not be read.
     pub digest: Option<String>,
@@ -57,7 +57,7 @@ pub struct Report {
     pub last_scan: Option<Timestamp>,
     /// The policies in use, the one asked first in front.
     pub policies: Vec<LoadedPolicy>,
-    /// The last file that was refused, until one is accepted.
+    /// What is refused now.
     pub rejected: Option<Rejected>,
 }
 
@@ -97,7 +97,7 @@ impl Health {
         report.policy_fault = None;
     }
 
-    /// These policies are in use from now on; what was said of those before is forgotten. One that was in use already
+    /// These policies are in use from now on; what those before failed on is forgotten. One that was in use already
     /// keeps its time.
     pub fn policies(&self, mut policies: Vec<LoadedPolicy>) {
         let mut report = self.write();
@@ -106,18 +106,12 @@ impl Health {
             policy.since = report.policies.iter().find(same).map_or(policy.since, |former| former.since);
         }
         report.policies = policies;
-        report.rejected = None;
         report.policy_fault = None;
     }
 
-    /// The policy files hold what is in use again. Whether a refusal stood until now.
-    pub fn accepted(&self) -> bool {
-        self.write().rejected.take().is_some()
-    }
-
-    /// A policy file was refused; the policies in use stay.
-    pub fn rejected(&self, rejected: Rejected) {
-        self.write().rejected = Some(rejected);
+    /// What is refused now while the policies in use stay; none when what is configured is in use.
+    pub fn rejected(&self, rejected: Option<Rejected>) {
+        self.write().rejected = rejected;
     }
 
     /// What is known now.
@@ -175,14 +169,12 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_file_leaves_the_policies_and_an_accepted_one_forgets_it() {
+    fn a_refused_file_leaves_the_policies_in_use() {
         let health = Health::default();
         let policy = loaded("d", 1);
         health.policies(vec![policy.clone()]);
-        health.rejected(Rejected { digest: None, at: at(2), reason: "no component".into() });
+        health.rejected(Some(Rejected { digest: None, at: at(2), reason: "no component".into() }));
         assert_eq!(health.report().policies, std::slice::from_ref(&policy));
         assert!(health.report().rejected.is_some());
-        health.policies(vec![policy]);
-        assert_eq!(health.report().rejected, None);
     }
 }

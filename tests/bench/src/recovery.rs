@@ -191,7 +191,7 @@ pub fn scanner(store: SharedStore, policy: LivePolicy, options: RecoveryOptions)
         now: None::<Timestamp>,
         shutdown: CancellationToken::new(),
         abandoned: Arc::default(),
-        met: Arc::default(),
+        deferrals: Arc::default(),
     }
 }
 

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::exit::Unreachable;
 use crate::cli::program::Program;
 use crate::model::text::visible;
+use crate::telemetry::{LoadedPolicy, Rejected};
 
 /// How long the host may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -28,24 +28,8 @@ pub struct StatusArgs {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PolicyStatus {
     status: String,
-    policies: Vec<InUse>,
+    policies: Vec<LoadedPolicy>,
     rejected: Option<Rejected>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct InUse {
-    name: String,
-    digest: String,
-    since: Timestamp,
-    sha256: String,
-    source: String,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Rejected {
-    digest: Option<String>,
-    at: Timestamp,
-    reason: String,
 }
 
 /// Asks the host.
@@ -85,7 +69,7 @@ fn ask(url: &str) -> Result<String, ureq::Error> {
 pub fn text(status: &PolicyStatus) -> String {
     let mut text = format!("host: {}", visible(&status.status));
     for (place, policy) in status.policies.iter().enumerate() {
-        let InUse { name, digest, since, sha256, source } = policy;
+        let LoadedPolicy { name, digest, since, sha256, source } = policy;
         let role = if place == 0 { "asked first" } else { "asked next" };
         let (name, source) = (visible(name), visible(source));
         // Writing to a string cannot fail.
@@ -93,7 +77,7 @@ pub fn text(status: &PolicyStatus) -> String {
         let _ = write!(text, "\n  digest: {digest}");
     }
     match &status.rejected {
-        None => text.push_str("\nrejected: nothing since the last load"),
+        None => text.push_str("\nrejected: nothing"),
         Some(Rejected { digest, at, reason }) => {
             let digest = digest.as_deref().unwrap_or("unknown");
             let _ = write!(text, "\nrejected at {at}\n  sha256: {digest}\n  reason: {}", visible(reason));

@@ -44,7 +44,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!(11, "0011_create_signals"),
     migration!(12, "0012_create_operator_functions"),
     migration!(16, "0016_clear_policy_deferrals"),
-    migration!(17, "0017_forget_decisions"),
+    migration!(19, "0019_forget_decisions"),
 ];
 
 const DEAD_LETTERS: i32 = 2;

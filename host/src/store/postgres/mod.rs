@@ -37,9 +37,9 @@ use tokio::sync::mpsc::Receiver;
 use uuid::Uuid;
 
 use super::{
-    Begin, Begun, ChangeOutcome, Claim, ClaimRequest, Due, Filter, Forget, Forgotten, Import, Imported, Move, Moved,
-    OperatorChange, OperatorStore, Page, RecoveryStore, Rescued, Result, Row, Settle, Settled, Signal, Stats, Sweep,
-    Verbs, Whole,
+    Begin, Begun, ChangeOutcome, Claim, ClaimRequest, ClearDeferrals, Cleared, Due, Filter, Forget, Forgotten, Import,
+    Imported, Move, Moved, OperatorChange, OperatorStore, Page, RecoveryStore, Rescued, Result, Row, Settle, Settled,
+    Signal, Stats, Sweep, Verbs, Whole,
 };
 use crate::model::SourceTable;
 use crate::model::time::stored;
@@ -144,8 +144,8 @@ impl RecoveryStore for PostgresStore {
         self.sweep_all(request).await
     }
 
-    async fn clear_policy_deferrals(&self, digest: &str, now: Option<Timestamp>) -> Result<u64> {
-        self.clear_deferrals(digest, now).await
+    async fn clear_policy_deferrals(&self, request: &ClearDeferrals<'_>) -> Result<Cleared> {
+        self.clear_deferrals(request).await
     }
 
     async fn forget_decisions(&self, request: &Forget<'_>) -> Result<Forgotten> {

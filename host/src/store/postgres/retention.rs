@@ -2,7 +2,7 @@
 
 use super::rows::get;
 use super::{PostgresStore, sql_time};
-use crate::store::retention::CHUNK;
+use crate::store::passes::CHUNK;
 use crate::store::{Forget, Forgotten, Result, StoreError};
 
 pub(crate) const FORGET_DECISIONS: &str = "\

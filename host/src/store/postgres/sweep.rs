@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::rows::{get, time};
 use super::{PostgresStore, sql_time};
-use crate::store::{Result, StoreError, Sweep};
+use crate::store::{ClearDeferrals, Cleared, Result, StoreError, Sweep};
 
 /// Rows per transaction: enough to be fast, few enough to hold nobody up.
 const CHUNK: i32 = 2000;
@@ -27,7 +27,9 @@ pub(crate) const SWEEP: &str = "\
 
 pub(crate) const TAKE_RETRIES: &str = "select reprieve_take_retries($1, $2) as changed";
 
-pub(crate) const CLEAR_DEFERRALS: &str = "select reprieve_clear_policy_deferrals($1, $2, $3) as changed";
+pub(crate) const CLEAR_DEFERRALS: &str = "\
+    select looked_at, cleared, last_id::text as last_id \
+    from reprieve_clear_policy_deferrals($1, $2, $3::text::uuid, $4, $5)";
 
 impl PostgresStore {
     pub(super) async fn reset(&self, generation: &str) -> Result<u64> {
@@ -65,29 +67,32 @@ impl PostgresStore {
     }
 
     pub(super) async fn take_retries(&self, now: Option<Timestamp>) -> Result<u64> {
-        let next = || self.query(TAKE_RETRIES).bind(CHUNK).bind(now.map(sql_time));
-        self.in_chunks("take operators' retries", next).await
-    }
-
-    pub(super) async fn clear_deferrals(&self, digest: &str, now: Option<Timestamp>) -> Result<u64> {
-        let next = || self.query(CLEAR_DEFERRALS).bind(digest.to_owned()).bind(CHUNK).bind(now.map(sql_time));
-        self.in_chunks("clear deferrals", next).await
-    }
-
-    /// Repeats a statement that changes at most a chunk of rows until it finds none.
-    async fn in_chunks<'q>(
-        &self,
-        action: &'static str,
-        next: impl Fn() -> Query<'q, Postgres, PgArguments>,
-    ) -> Result<u64> {
         let mut total = 0;
         loop {
-            let changed = self.changed(action, next()).await?;
-            if changed == 0 {
+            let query = self.query(TAKE_RETRIES).bind(CHUNK).bind(now.map(sql_time));
+            let taken = self.changed("take operators' retries", query).await?;
+            if taken == 0 {
                 return Ok(total);
             }
-            total += changed;
+            total += taken;
         }
+    }
+
+    pub(super) async fn clear_deferrals(&self, request: &ClearDeferrals<'_>) -> Result<Cleared> {
+        let action = "clear deferrals";
+        let unread = |problem| StoreError::Database { action, problem };
+        let query = self
+            .query(CLEAR_DEFERRALS)
+            .bind(request.digest.to_owned())
+            .bind(request.unknown)
+            .bind(request.after.map(str::to_owned))
+            .bind(CHUNK)
+            .bind(request.now.map(sql_time));
+        let row = self.row(action, query).await?;
+        let looked_at: i64 = get(&row, "looked_at").map_err(unread)?;
+        let cleared: i64 = get(&row, "cleared").map_err(unread)?;
+        let last: Option<String> = get(&row, "last_id").map_err(unread)?;
+        Ok(Cleared { rows: u64::try_from(cleared).unwrap_or(0), next: last.filter(|_| looked_at >= i64::from(CHUNK)) })
     }
 
     async fn changed(&self, action: &'static str, query: Query<'_, Postgres, PgArguments>) -> Result<u64> {

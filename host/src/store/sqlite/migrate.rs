@@ -12,10 +12,11 @@ use super::values::{Cell, time_text};
 use crate::store::{Result, StoreError};
 
 /// The migrations, by the names under which PostgreSQL has them too.
-const MIGRATIONS: [(&str, &str); 3] = [
+pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("0001_create_work_tables", include_str!("../../../../migrations/sqlite/0001_create_work_tables.sql")),
     ("0002_create_dead_letters", include_str!("../../../../migrations/sqlite/0002_create_dead_letters.sql")),
     ("0003_create_indexes", include_str!("../../../../migrations/sqlite/0003_create_indexes.sql")),
+    ("0016_clear_policy_deferrals", include_str!("../../../../migrations/sqlite/0016_clear_policy_deferrals.sql")),
 ];
 
 const CREATE_BOOK: &str =
@@ -57,16 +58,16 @@ async fn apply(write: &mut Write<'_>) -> std::result::Result<Vec<String>, sqlx::
     // An empty database says which columns each migration wants.
     let mut empty = SqliteConnectOptions::new().in_memory(true).connect().await?;
     for (name, sql) in MIGRATIONS {
-        sqlx::raw_sql(sql).execute(&mut empty).await?;
-        if already.contains(name) {
+        sqlx::raw_sql(*sql).execute(&mut empty).await?;
+        if already.contains(*name) {
             continue;
         }
         // Indexes need the columns, and tables need nothing: so what exists is completed after each file.
-        sqlx::raw_sql(sql).execute(&mut write.conn).await?;
+        sqlx::raw_sql(*sql).execute(&mut write.conn).await?;
         complete(&mut write.conn, &mut empty).await?;
-        let query = sqlx::query(RECORD).bind(name).bind(time_text(write.now));
+        let query = sqlx::query(RECORD).bind(*name).bind(time_text(write.now));
         query.execute(&mut write.conn).await?;
-        done.push(name.to_owned());
+        done.push((*name).to_owned());
     }
     Ok(done)
 }

@@ -57,9 +57,9 @@ use uuid::Uuid;
 use self::fault::Fault;
 use self::signals::Signals;
 use super::{
-    Begin, Begun, ChangeOutcome, Claim, ClaimRequest, Due, Filter, Forget, Forgotten, Import, Imported, Move, Moved,
-    OperatorChange, OperatorStore, Page, RecoveryStore, Rescued, Result, Row, Settle, Settled, Signal, Stats, Sweep,
-    Verbs, Whole,
+    Begin, Begun, ChangeOutcome, Claim, ClaimRequest, ClearDeferrals, Cleared, Due, Filter, Forget, Forgotten, Import,
+    Imported, Move, Moved, OperatorChange, OperatorStore, Page, RecoveryStore, Rescued, Result, Row, Settle, Settled,
+    Signal, Stats, Sweep, Verbs, Whole,
 };
 use crate::model::{RecoveryStatus, SourceTable};
 
@@ -198,8 +198,8 @@ impl RecoveryStore for SqliteStore {
         sweep::sweep(self, request).await
     }
 
-    async fn clear_policy_deferrals(&self, digest: &str, now: Option<Timestamp>) -> Result<u64> {
-        nudge::clear_policy_deferrals(self, digest, now).await
+    async fn clear_policy_deferrals(&self, request: &ClearDeferrals<'_>) -> Result<Cleared> {
+        nudge::clear_policy_deferrals(self, request).await
     }
 
     async fn forget_decisions(&self, request: &Forget<'_>) -> Result<Forgotten> {

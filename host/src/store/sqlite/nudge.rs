@@ -1,17 +1,25 @@
 //! What makes waiting rows due at once: a new policy, and retries that applications ask for by SQL.
 
 use jiff::Timestamp;
+use serde_json::json;
+use sqlx::Row as _;
 
 use super::SqliteStore;
 use super::connect::Write;
 use super::decisions;
 use super::rows::live_ids;
 use super::values::{Cell, time_text};
-use crate::store::{OperatorVerb, Result};
+use crate::store::passes::CHUNK;
+use crate::store::{ClearDeferrals, Cleared, OperatorVerb, Result};
 
-const CLEAR: &str = "update wh_dead_letters set next_recovery_at = ?, deferral = null \
-    where recovery_status < 2 and operator_disposition < 2 and deferral in ('skip', 'policy-error') \
-    and policy_error_digest is not ?";
+/// The rows of a chunk, as a list with a column for those to be made due.
+const DEFERRED: &str = "select d.dead_letter_id, d.recovery_status < 2 and d.operator_disposition < 2 \
+    and (d.policy_error_digest <> ?1 or d.policy_error_digest is null and ?2) \
+    from wh_dead_letters d indexed by wh_dead_letters_deferral \
+    where d.deferral in ('skip', 'policy-error') and d.dead_letter_id > ?3 order by d.dead_letter_id limit ?4";
+const CLEAR: &str = "update wh_dead_letters set next_recovery_at = ?1, deferral = null \
+    where dead_letter_id in (select value from json_each(?2)) and recovery_status < 2 and operator_disposition < 2 \
+    and deferral in ('skip', 'policy-error')";
 const ASKED: &str = concat!(
     "select d.dead_letter_id from wh_dead_letters d where d.operator_disposition = 1 and d.recovery_status <> 3 \
      and d.dead_letter_id not in (",
@@ -22,16 +30,33 @@ const RETRY: &str = "update wh_dead_letters set recovery_status = 0, next_recove
     replay_credit_at = ?1, operator_disposition = 0, deferral = null, status_note = null where dead_letter_id = ?2";
 
 pub(super) const STATEMENTS: &[(&str, &str)] =
-    &[("nudge::CLEAR", CLEAR), ("nudge::ASKED", ASKED), ("nudge::RETRY", RETRY)];
+    &[("nudge::DEFERRED", DEFERRED), ("nudge::CLEAR", CLEAR), ("nudge::ASKED", ASKED), ("nudge::RETRY", RETRY)];
 
 /// See [`crate::store::RecoveryStore::clear_policy_deferrals`].
-pub(super) async fn clear_policy_deferrals(store: &SqliteStore, digest: &str, now: Option<Timestamp>) -> Result<u64> {
-    let mut write = store.write(now).await?;
-    let query = sqlx::query(CLEAR).bind(time_text(write.now)).bind(digest.to_owned());
-    let done = query.execute(&mut write.conn).await;
-    let done = done.map_err(|error| store.fault.of("clear the deferrals of the former policy", error))?;
+pub(super) async fn clear_policy_deferrals(store: &SqliteStore, request: &ClearDeferrals<'_>) -> Result<Cleared> {
+    let failed = |error| store.fault.of("clear the deferrals of the former policy", error);
+    // Most chunks hold none, and need no write lock to see it.
+    let rows = {
+        let mut conn = store.read().await?;
+        let query = sqlx::query(DEFERRED).bind(request.digest.to_owned()).bind(request.unknown);
+        let query = query.bind(request.after.unwrap_or("").to_owned()).bind(CHUNK);
+        query.fetch_all(&mut *conn).await.map_err(failed)?
+    };
+    let last = rows.last().and_then(|row| Cell::at(row, 0).into_text());
+    let next = last.filter(|_| rows.len() >= CHUNK as usize);
+    let due: Vec<String> = rows
+        .iter()
+        .filter(|row| row.try_get(1).unwrap_or(false))
+        .filter_map(|row| Cell::at(row, 0).into_text())
+        .collect();
+    if due.is_empty() {
+        return Ok(Cleared { rows: 0, next });
+    }
+    let mut write = store.write(request.now).await?;
+    let query = sqlx::query(CLEAR).bind(time_text(write.now)).bind(json!(due).to_string());
+    let done = query.execute(&mut write.conn).await.map_err(failed)?;
     write.commit().await?;
-    Ok(done.rows_affected())
+    Ok(Cleared { rows: done.rows_affected(), next })
 }
 
 /// See [`crate::store::RecoveryStore::take_operator_retries`].

@@ -5,14 +5,16 @@ use sqlx::Row as _;
 
 use super::SqliteStore;
 use super::values::{Cell, time_text};
-use crate::store::retention::CHUNK;
+use crate::store::passes::CHUNK;
 use crate::store::{Forget, Forgotten, Result};
 
 const LAST_OF_CHUNK: &str = "select count(*), max(c.decision_id) from (select decision_id from wh_dead_letter_decisions \
     where decision_id > ? order by decision_id limit ?) c";
 const DELETE: &str = "delete from wh_dead_letter_decisions where decision_id > ?1 and decision_id <= ?2 \
     and decided_at < ?3 and not exists (select 1 from wh_dead_letters d \
-    where d.dead_letter_id = wh_dead_letter_decisions.dead_letter_id and d.recovery_status not in (3, 4))";
+    where d.dead_letter_id = wh_dead_letter_decisions.dead_letter_id and d.recovery_status not in (3, 4)) \
+    and not exists (select 1 from wh_dead_letter_decisions y \
+    where y.dead_letter_id = wh_dead_letter_decisions.dead_letter_id and y.decided_at >= ?3)";
 
 pub(super) const STATEMENTS: &[(&str, &str)] =
     &[("retention::LAST_OF_CHUNK", LAST_OF_CHUNK), ("retention::DELETE", DELETE)];

@@ -27,6 +27,7 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use super::SqliteStore;
+use super::migrate::MIGRATIONS;
 use crate::model::decision::Standing;
 use crate::model::{DeadLetter, FailureReason, RecoveryStatus, SourceTable};
 use crate::store::open::Options;
@@ -57,7 +58,7 @@ pub(super) async fn empty() -> File {
 
 pub(super) async fn migrated() -> File {
     let file = empty().await;
-    assert_eq!(file.store.migrate(false).await.unwrap().len(), 3);
+    assert_eq!(file.store.migrate(false).await.unwrap().len(), MIGRATIONS.len());
     file
 }
 

@@ -59,21 +59,6 @@ async fn a_row_in_a_live_batch_gets_the_credit_and_stays_where_it_is() {
 }
 
 #[tokio::test]
-async fn a_new_policy_meets_the_rows_that_the_old_one_put_off() {
-    let file = migrated().await;
-    let mut letters: Vec<_> = (0..3).map(dead).collect();
-    for (letter, deferral) in letters.iter_mut().zip(["skip", "policy-error", "cooldown"]) {
-        letter.next_recovery_at = Some(at(900));
-        letter.deferral = Some(deferral.to_owned());
-    }
-    file.import(&letters).await;
-    assert_eq!(file.store.due("g", Some(at(10))).await.unwrap().next_at, Some(at(900)));
-    assert_eq!(file.store.clear_policy_deferrals("new", Some(at(10))).await.unwrap(), 2);
-    assert!(file.store.due("g", Some(at(10))).await.unwrap().due_now);
-    assert_eq!(file.claim(9, at(10)).await.1.rows.len(), 2);
-}
-
-#[tokio::test]
 async fn a_retry_that_an_application_asks_for_by_sql_is_taken_once() {
     let file = migrated().await;
     let mut letters: Vec<_> = (0..2).map(dead).collect();

@@ -1,6 +1,6 @@
--- Looks at a chunk of the recorded decisions, in the order of their ids, and deletes those that are older than p_keep and
--- whose dead letter is recovered, given up or gone. No row: another host is at it. Fewer looked at than asked for: that
--- was the last chunk.
+-- Looks at a chunk of the recorded decisions, in the order of their ids, and deletes those that are older than p_keep, as
+-- is everything else that was decided about their dead letter, when this is recovered, given up or gone. No row: another
+-- host is in the midst of it, and goes on to the end. Fewer looked at than asked for: that was the last chunk.
 create or replace function reprieve_forget_decisions(p_keep interval, p_after uuid, p_limit integer, p_now timestamptz)
 returns table (looked_at bigint, forgotten bigint, last_id uuid)
 language plpgsql volatile security invoker set search_path from current as $$
@@ -24,7 +24,10 @@ begin
     where x.decision_id = any (v_old)
         and not exists (
             select from wh_dead_letters d
-            where d.dead_letter_id = x.dead_letter_id and d.recovery_status not in (3, 4));
+            where d.dead_letter_id = x.dead_letter_id and d.recovery_status not in (3, 4))
+        and not exists (
+            select from wh_dead_letter_decisions y
+            where y.dead_letter_id = x.dead_letter_id and y.decided_at >= v_before);
     get diagnostics forgotten = row_count;
     return next;
 end
