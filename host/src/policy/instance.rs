@@ -23,6 +23,7 @@ pub struct ChainInstance {
     store: Store<GuestState>,
     first: Arc<Guest>,
     call: TimeLimit,
+    can_wait: bool,
     name_chars: usize,
 }
 
@@ -34,14 +35,15 @@ impl ChainInstance {
     /// A member does not start, or not in time.
     pub async fn start(loaded: &Loaded, now_ms: u64) -> Result<Self, PolicyFailure> {
         let shared = &loaded.shared;
+        let can_wait = loaded.members.iter().any(|member| member.shape.can_wait());
         let fresh = GuestState::new(Arc::clone(&loaded.members), &shared.limits, now_ms);
         let mut store = state::store(&shared.engine, fresh);
-        let started = limited(&mut store, shared.start, async |store| chain::instantiate(store).await).await;
+        let started = limited(&mut store, shared.start, can_wait, async |store| chain::instantiate(store).await).await;
         let first = started.map_err(|(kind, message)| {
             let cause = if kind == FailureKind::InvalidAnswer { String::new() } else { format!("{kind}: ") };
             blamed(&store, FailureKind::Start, format!("does not start: {cause}{message}"))
         })?;
-        Ok(Self { store, first, call: shared.call, name_chars: shared.limits.name_chars })
+        Ok(Self { store, first, call: shared.call, can_wait, name_chars: shared.limits.name_chars })
     }
 
     /// Asks the three questions about one entry.
@@ -74,7 +76,7 @@ impl ChainInstance {
         let instance = running.instance;
         self.begin(None);
         self.store.data_mut().current = place;
-        let said = limited(&mut self.store, self.call, async |store| {
+        let said = limited(&mut self.store, self.call, self.can_wait, async |store| {
             let guest = validate.load(&mut *store, &instance)?;
             guest.call_validate(store, &member.settings).await
         });
@@ -97,20 +99,22 @@ impl ChainInstance {
         question: impl AsyncFnOnce(&mut Store<GuestState>) -> wasmtime::Result<T>,
     ) -> Result<T, PolicyFailure> {
         self.store.data_mut().current = 0;
-        let answer = limited(&mut self.store, self.call, question).await;
+        let answer = limited(&mut self.store, self.call, self.can_wait, question).await;
         self.store.data_mut().pass_on_output();
         answer.map_err(|(kind, message)| blamed(&self.store, kind, message))
     }
 }
 
-/// Limits what guests do twice: their code by epochs, a wait inside of a host call by the timer.
+/// Limits what guests do twice: their code by epochs, a wait inside of a host call by the timer, if there can be one.
 async fn limited<T>(
     store: &mut Store<GuestState>,
     limit: TimeLimit,
+    can_wait: bool,
     call: impl AsyncFnOnce(&mut Store<GuestState>) -> wasmtime::Result<T>,
 ) -> Result<T, (FailureKind, String)> {
     store.set_epoch_deadline(limit.ticks);
-    match timeout(limit.time, call(store)).await {
+    let called = if can_wait { timeout(limit.time, call(store)).await } else { Ok(call(store).await) };
+    match called {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => {
             tracing::debug!(error = one_line(&error), trace = ?error, "a call of a policy failed");

@@ -113,7 +113,7 @@ impl Shape {
     /// Whether it passes questions on.
     #[must_use]
     pub fn has_fallback(&self) -> bool {
-        self.imports.contains(&interface("recovery"))
+        self.imports.iter().any(|import| is_interface(import, "recovery"))
     }
 
     /// Whether it can ask for its settings.
@@ -122,10 +122,10 @@ impl Shape {
         self.imports.contains(&interface("host"))
     }
 
-    /// Whether it draws random numbers.
+    /// Whether a host call can make it wait: only WASI has such calls.
     #[must_use]
-    pub fn takes_random_numbers(&self) -> bool {
-        self.imports.iter().any(|import| import.starts_with("wasi:random/"))
+    pub fn can_wait(&self) -> bool {
+        self.imports.iter().any(|import| import.starts_with("wasi:"))
     }
 
     fn exports_interface(&self, name: &str) -> bool {
@@ -196,6 +196,13 @@ fn allowed(import: &str) -> bool {
     let Some((_, version)) = name.split_once('@') else { return false };
     matches!(package, "wasi:cli" | "wasi:clocks" | "wasi:filesystem" | "wasi:io" | "wasi:random" | "wasi:sockets")
         && version.starts_with("0.2.")
+}
+
+/// Whether an import is an interface of the contract. It puts no name together: this is asked for every instance.
+fn is_interface(import: &str, name: &str) -> bool {
+    let version =
+        import.strip_prefix(PACKAGE).and_then(|rest| rest.strip_prefix(name)).and_then(|rest| rest.strip_prefix('@'));
+    version == Some(VERSION)
 }
 
 fn interface(name: &str) -> String {

@@ -39,22 +39,22 @@ pub struct GuestState {
     pub log: GuestLog,
     /// What they wrote to stdout and stderr and was not passed on yet.
     pub output: Captured,
-    wasi: WasiCtx,
+    /// Made when a guest first calls WASI, which most never do.
+    wasi: Option<WasiCtx>,
     table: ResourceTable,
 }
 
 impl GuestState {
     /// The state of a chain of which nothing is instantiated.
     pub fn new(members: Arc<[Member]>, limits: &Limits, now_ms: u64) -> Self {
-        let output = Captured::new(limits.log_bytes);
         Self {
             current: 0,
             running: vec![None; members.len()],
             now_ms,
             usage: Usage::new(limits, members.len()),
             log: GuestLog::new(limits),
-            wasi: wasi::empty_context(now_ms, &output),
-            output,
+            output: Captured::new(limits.log_bytes),
+            wasi: None,
             table: ResourceTable::new(),
             members,
         }
@@ -64,9 +64,7 @@ impl GuestState {
     /// came before does not matter.
     pub fn begin(&mut self, entry: Option<Uuid>) {
         self.log.begin(entry);
-        if self.members.iter().any(|member| member.shape.takes_random_numbers()) {
-            self.wasi = wasi::empty_context(self.now_ms, &self.output);
-        }
+        self.wasi = None;
     }
 
     /// The member whose code runs.
@@ -95,7 +93,8 @@ impl GuestState {
 
 impl WasiView for GuestState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+        let ctx = self.wasi.get_or_insert_with(|| wasi::empty_context(self.now_ms, &self.output));
+        WasiCtxView { ctx, table: &mut self.table }
     }
 }
 
