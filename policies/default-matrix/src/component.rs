@@ -36,7 +36,7 @@ impl recovery::Guest for Component {
     fn get_policy(entry: DeadLetter) -> RecoveryPolicy {
         let row = configured().row(reason(entry.failure_reason));
         RecoveryPolicy {
-            name: row.name.clone(),
+            name: row.name.into_owned(),
             max_recovery_attempts: row.max_recovery_attempts,
             cooldown: row.cooldown_ms,
             hold_for_review_after_exhaustion: row.hold_for_review_after_exhaustion,

@@ -1,5 +1,6 @@
 //! Rows, and which of them answers for a dead letter.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::reason::Reason;
@@ -8,7 +9,7 @@ use crate::reason::Reason;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// Shown in metrics, logs and recorded decisions.
-    pub name: String,
+    pub name: Cow<'static, str>,
     /// 0: never, unless an attempt is granted.
     pub max_recovery_attempts: u32,
     /// From one attempt to the next, in milliseconds.
@@ -19,11 +20,11 @@ pub struct Row {
     pub delay_first_attempt: bool,
 }
 
-/// A row for each reason that has one, and a row for all others.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A row for each reason that has one, and a row for all others. Without settings it costs nothing to make: every
+/// instance of the component makes one.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Matrix {
-    rows: BTreeMap<Reason, Row>,
-    fallback: Row,
+    changed: BTreeMap<Reason, Row>,
 }
 
 const MINUTE_MS: u64 = 60_000;
@@ -35,9 +36,9 @@ enum Exhausted {
     GiveUp,
 }
 
-fn row(name: &str, max_recovery_attempts: u32, cooldown_ms: u64, exhausted: Exhausted) -> Row {
+const fn row(name: &'static str, max_recovery_attempts: u32, cooldown_ms: u64, exhausted: Exhausted) -> Row {
     Row {
-        name: name.to_owned(),
+        name: Cow::Borrowed(name),
         max_recovery_attempts,
         cooldown_ms,
         hold_for_review_after_exhaustion: matches!(exhausted, Exhausted::Hold),
@@ -45,44 +46,51 @@ fn row(name: &str, max_recovery_attempts: u32, cooldown_ms: u64, exhausted: Exha
     }
 }
 
-impl Default for Matrix {
-    /// The matrix without any settings.
-    fn default() -> Self {
-        use Exhausted::{GiveUp, Hold};
-        let held = row("HoldForReview", 0, 0, Hold);
-        let careful = Row { delay_first_attempt: true, ..row("ConservativeRetry", 1, 6 * HOUR_MS, Hold) };
-        let rows = BTreeMap::from([
-            (Reason::Throttled, row("AggressiveRetry", 3, 30 * MINUTE_MS, GiveUp)),
-            (Reason::TransportException, row("MediumRetry", 3, HOUR_MS, GiveUp)),
-            (Reason::LeaseExpired, row("AggressiveRetry", 5, 0, GiveUp)),
-            (Reason::MaxAttemptsExceeded, careful),
-            (Reason::EventStorageFailure, held.clone()),
-            (Reason::ValidationError, held.clone()),
-            (Reason::SerializationError, held.clone()),
-            (Reason::TransportNotReady, row("MediumRetry", 3, 30 * MINUTE_MS, GiveUp)),
-            // Often a fault of the build that received it, so it ends where the next build finds it.
-            (Reason::BrokerDeadLetter, row("MediumRetry", 3, HOUR_MS, Hold)),
-            // Recovering a poison loop feeds it.
-            (Reason::PoisonRedeliveryLoop, held),
-        ]);
-        Self { rows, fallback: row("OneShotThenHold", 1, HOUR_MS, Hold) }
-    }
+/// The row of `Unknown` without any settings.
+const FALLBACK: Row = row("OneShotThenHold", 1, HOUR_MS, Exhausted::Hold);
+
+/// The row of a reason without any settings, if it has one of its own.
+fn unchanged(reason: Reason) -> Option<Row> {
+    use Exhausted::{GiveUp, Hold};
+    Some(match reason {
+        Reason::Throttled => row("AggressiveRetry", 3, 30 * MINUTE_MS, GiveUp),
+        Reason::TransportException => row("MediumRetry", 3, HOUR_MS, GiveUp),
+        Reason::LeaseExpired => row("AggressiveRetry", 5, 0, GiveUp),
+        Reason::MaxAttemptsExceeded => {
+            Row { delay_first_attempt: true, ..row("ConservativeRetry", 1, 6 * HOUR_MS, Hold) }
+        }
+        Reason::TransportNotReady => row("MediumRetry", 3, 30 * MINUTE_MS, GiveUp),
+        // Often a fault of the build that received it, so it ends where the next build finds it.
+        Reason::BrokerDeadLetter => row("MediumRetry", 3, HOUR_MS, Hold),
+        Reason::EventStorageFailure
+        | Reason::ValidationError
+        | Reason::SerializationError
+        // Recovering a poison loop feeds it.
+        | Reason::PoisonRedeliveryLoop => row("HoldForReview", 0, 0, Hold),
+        Reason::Unknown
+        | Reason::None
+        | Reason::SecurityContextEstablishmentFailure
+        | Reason::EmptyStreamId
+        | Reason::MessageBodyTooLarge
+        | Reason::BodyClaimProviderUnknown
+        | Reason::BodyClaimIntegrityFailure
+        | Reason::CompositeInnerEventLimitExceeded
+        | Reason::CompositeExpansionFailure
+        | Reason::Other => return None,
+    })
 }
 
 impl Matrix {
     /// The row that answers for a reason: its own, else that of `Unknown`.
     #[must_use]
-    pub fn row(&self, reason: Reason) -> &Row {
-        self.rows.get(&reason).unwrap_or(&self.fallback)
+    pub fn row(&self, reason: Reason) -> Row {
+        let changed = |reason| self.changed.get(&reason).cloned();
+        changed(reason).or_else(|| unchanged(reason)).or_else(|| changed(Reason::Unknown)).unwrap_or(FALLBACK)
     }
 
     /// Replaces or adds the row of a reason; that of `Unknown` is the fallback.
     pub fn set(&mut self, reason: Reason, row: Row) {
-        if reason == Reason::Unknown {
-            self.fallback = row;
-        } else {
-            self.rows.insert(reason, row);
-        }
+        self.changed.insert(reason, row);
     }
 }
 
@@ -125,9 +133,11 @@ mod tests {
     #[test]
     fn only_max_attempts_exceeded_waits_before_the_first_attempt() {
         let matrix = Matrix::default();
-        let delayed: Vec<_> = matrix.rows.iter().filter(|(_, row)| row.delay_first_attempt).collect();
-        assert_eq!(delayed.len(), 1);
         assert!(matrix.row(Reason::MaxAttemptsExceeded).delay_first_attempt);
+        for other in [Reason::Throttled, Reason::LeaseExpired, Reason::BrokerDeadLetter, Reason::Unknown, Reason::None]
+        {
+            assert!(!matrix.row(other).delay_first_attempt, "{other:?}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The operator's changes to the matrix.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
@@ -82,7 +83,7 @@ fn milliseconds<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u64>, D::E
 impl Change {
     fn applied_to(self, row: Row) -> Row {
         Row {
-            name: self.name.unwrap_or(row.name),
+            name: self.name.map_or(row.name, Cow::Owned),
             max_recovery_attempts: self.max_recovery_attempts.unwrap_or(row.max_recovery_attempts),
             cooldown_ms: self.cooldown.unwrap_or(row.cooldown_ms),
             hold_for_review_after_exhaustion: self
@@ -107,7 +108,7 @@ pub fn configured(settings: &str) -> Result<Matrix, String> {
     let mut matrix = Matrix::default();
     let fallback = changes.remove_entry(&Reason::Unknown);
     for (reason, change) in fallback.into_iter().chain(changes) {
-        let row = change.applied_to(matrix.row(reason).clone());
+        let row = change.applied_to(matrix.row(reason));
         matrix.set(reason, row);
     }
     Ok(matrix)
@@ -148,15 +149,15 @@ mod tests {
     fn keys_left_out_keep_the_value_of_the_row() {
         let matrix = configured(r#"{"policy_by_reason":{"Throttled":{"cooldown":"1h 30m"}}}"#).unwrap();
         let row = matrix.row(Reason::Throttled);
-        assert_eq!((row.name.as_str(), row.max_recovery_attempts, row.cooldown_ms), ("AggressiveRetry", 3, 5_400_000));
+        assert_eq!((row.name.as_ref(), row.max_recovery_attempts, row.cooldown_ms), ("AggressiveRetry", 3, 5_400_000));
     }
 
     #[test]
     fn a_new_row_starts_from_that_of_unknown() {
         let settings =
             r#"{"policy_by_reason":{"EmptyStreamId":{"max_recovery_attempts":9},"Unknown":{"cooldown":"250ms"}}}"#;
-        let row = configured(settings).unwrap().row(Reason::EmptyStreamId).clone();
-        assert_eq!((row.name.as_str(), row.max_recovery_attempts, row.cooldown_ms), ("OneShotThenHold", 9, 250));
+        let row = configured(settings).unwrap().row(Reason::EmptyStreamId);
+        assert_eq!((row.name.as_ref(), row.max_recovery_attempts, row.cooldown_ms), ("OneShotThenHold", 9, 250));
     }
 
     #[test]
