@@ -10,6 +10,7 @@ use super::scan::{ScanError, Scanner};
 use crate::model::view::PolicyView;
 use crate::model::{Answers, OnPolicyError};
 use crate::policy::{FailureKind, Policy, PolicyFailure, Session};
+use crate::store::Candidate;
 
 /// What a scan keeps from claim to claim.
 pub(super) struct Asker {
@@ -27,7 +28,7 @@ impl Asker {
         Self { policy, session: None, fallback: None, now: None, answered: false }
     }
 
-    /// Asks about each view, in their order.
+    /// Asks about each row as `views` show it, in their order.
     ///
     /// # Errors
     ///
@@ -36,7 +37,8 @@ impl Asker {
     pub(super) async fn ask(
         &mut self,
         scanner: &Scanner,
-        views: &[PolicyView],
+        rows: &[Candidate],
+        views: Vec<PolicyView>,
         now: Timestamp,
     ) -> Result<Vec<Asking>, ScanError> {
         let answers = self.answers(scanner, views, now).await;
@@ -51,7 +53,7 @@ impl Asker {
             .into_iter()
             .map(|answer| Asking { asked: asked.clone(), answers: answer.map_err(|failure| failure.to_string()) })
             .collect();
-        self.ask_fallback(scanner, views, now, &mut askings).await;
+        self.ask_fallback(scanner, rows, now, &mut askings).await;
         if let Some(failure) = failure
             && !self.answered
             && askings.iter().any(|asking| asking.answers.is_err())
@@ -65,13 +67,13 @@ impl Asker {
     async fn answers(
         &mut self,
         scanner: &Scanner,
-        views: &[PolicyView],
+        views: Vec<PolicyView>,
         now: Timestamp,
     ) -> Vec<Result<Answers, PolicyFailure>> {
         let started = Instant::now();
         let policy = &self.policy;
-        let answers = self.session.get_or_insert_with(|| policy.session(now)).ask(views.to_vec()).await;
-        if let Some(each) = u32::try_from(views.len()).ok().and_then(|rows| started.elapsed().checked_div(rows)) {
+        let answers = self.session.get_or_insert_with(|| policy.session(now)).ask(views).await;
+        if let Some(each) = u32::try_from(answers.len()).ok().and_then(|rows| started.elapsed().checked_div(rows)) {
             scanner.metrics.policy_call(each);
         }
         for failure in answers.iter().filter_map(|answer| answer.as_ref().err()) {
@@ -81,16 +83,16 @@ impl Asker {
     }
 
     /// Has the fallback, if there is one, answer where the policy failed.
-    async fn ask_fallback(&mut self, scanner: &Scanner, views: &[PolicyView], now: Timestamp, askings: &mut [Asking]) {
+    async fn ask_fallback(&mut self, scanner: &Scanner, rows: &[Candidate], now: Timestamp, askings: &mut [Asking]) {
         let (OnPolicyError::Fallback, Some(fallback)) = (scanner.options.on_policy_error, &scanner.fallback) else {
             return;
         };
-        let failed: Vec<(&PolicyView, &mut Asking)> =
-            views.iter().zip(askings).filter(|(_, asking)| asking.answers.is_err()).collect();
+        let failed: Vec<(&Candidate, &mut Asking)> =
+            rows.iter().zip(askings).filter(|(_, asking)| asking.answers.is_err()).collect();
         if failed.is_empty() {
             return;
         }
-        let again = failed.iter().map(|(view, _)| (*view).clone()).collect();
+        let again = failed.iter().map(|(row, _)| PolicyView::of(&row.entry)).collect();
         let answers = self.fallback.get_or_insert_with(|| fallback.session(now)).ask(again).await;
         for ((_, asking), answer) in failed.into_iter().zip(answers) {
             if let Ok(answers) = answer {

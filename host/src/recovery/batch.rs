@@ -9,12 +9,13 @@ use uuid::Uuid;
 
 use super::ask::Asker;
 use super::lease::Lease;
-use super::plan::{Step, Terms, plan};
-use super::record::Asked;
+use super::plan::{Asking, Kind, Step, Terms, step};
+use super::record::{Asked, inputs};
 use super::report::Report;
 use super::scan::{ScanError, Scanner};
 use super::{RecoveryOptions, ScanCounts};
 use crate::model::view::PolicyView;
+use crate::model::{DeadLetter, RecoveryStatus};
 use crate::store::{Attempt, Begin, Begun, Candidate, Claim, Ending, Outcome, Settle, Settled, StoreError};
 
 /// How often settling is tried again after a fault of the infrastructure, within a few seconds.
@@ -33,13 +34,49 @@ pub(super) struct Worked {
     pub past_the_scan: bool,
 }
 
-/// A row with all that was learned about it and what is to be done.
+/// A row as the report tells of it.
 pub(super) struct Planned {
-    pub candidate: Candidate,
+    pub entry: DeadLetter,
     pub asked: Asked,
     /// The name that the policy gave its rule; the policy's own name when it did not answer.
     pub rule_name: String,
-    pub step: Step,
+    pub told: Told,
+}
+
+/// What is to be done with a row, as far as the report tells it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Told {
+    /// It is re-emitted; in vain, it goes where this says.
+    Attempt { on_failure: RecoveryStatus },
+    /// Something else.
+    End(Kind),
+}
+
+/// What is to be done with the rows of a batch.
+#[derive(Default)]
+struct Plan {
+    rows: Vec<Planned>,
+    attempts: Vec<Attempt>,
+    endings: Vec<Ending>,
+}
+
+impl Plan {
+    fn add(&mut self, entry: DeadLetter, asking: Asking, step: Step) {
+        let told = match step {
+            Step::Attempt(attempt) => {
+                let told = Told::Attempt { on_failure: attempt.on_failure.status };
+                self.attempts.push(attempt);
+                told
+            }
+            Step::End(ending, kind) => {
+                self.endings.push(ending);
+                Told::End(kind)
+            }
+        };
+        let Asking { asked, answers } = asking;
+        let rule_name = answers.map_or_else(|_| asked.name.clone(), |answers| answers.policy.name);
+        self.rows.push(Planned { entry, asked, rule_name, told });
+    }
 }
 
 impl Batch {
@@ -62,15 +99,15 @@ impl Batch {
         }
         let lease = Lease { scanner, batch_id: self.id };
         let done = async {
-            let planned = tokio::select! {
-                planned = decide_rows(scanner, asker, rows, now) => planned?,
+            let plan = tokio::select! {
+                plan = decide_rows(scanner, asker, rows, now) => plan?,
                 () = lease.lost() => {
                     report.lost();
                     return Ok(());
                 }
                 () = scanner.shutdown.cancelled() => return Ok(scanner.store.release(self.id).await?),
             };
-            Ok(commit(scanner, &lease, &planned, &mut report).await?)
+            Ok(commit(scanner, &lease, &plan, &mut report).await?)
         }
         .await;
         // An attempt that the database refused as a whole has been counted, and stays so: the lease's end tells the
@@ -94,23 +131,17 @@ async fn decide_rows(
     asker: &mut Asker,
     rows: Vec<Candidate>,
     now: Timestamp,
-) -> Result<Vec<Planned>, ScanError> {
+) -> Result<Plan, ScanError> {
     let views: Vec<PolicyView> = rows.iter().map(|row| PolicyView::of(&row.entry)).collect();
-    let askings = asker.ask(scanner, &views, now).await?;
+    let inputs: Vec<String> = views.iter().map(inputs).collect();
+    let askings = asker.ask(scanner, &rows, views, now).await?;
     let terms = terms(&scanner.options, now);
-    Ok(rows
-        .into_iter()
-        .zip(views)
-        .zip(askings)
-        .map(|((candidate, view), asking)| {
-            let step = plan(&candidate, &view, &asking, terms);
-            let rule_name = match &asking.answers {
-                Ok(answers) => answers.policy.name.clone(),
-                Err(_) => asking.asked.name.clone(),
-            };
-            Planned { candidate, asked: asking.asked, rule_name, step }
-        })
-        .collect())
+    let mut plan = Plan::default();
+    for ((candidate, inputs), asking) in rows.into_iter().zip(inputs).zip(askings) {
+        let step = step(&candidate, inputs, &asking, terms);
+        plan.add(candidate.entry, asking, step);
+    }
+    Ok(plan)
 }
 
 fn terms(options: &RecoveryOptions, now: Timestamp) -> Terms {
@@ -118,29 +149,24 @@ fn terms(options: &RecoveryOptions, now: Timestamp) -> Terms {
 }
 
 /// Carries the plan out and reports what was committed.
-async fn commit(
-    scanner: &Scanner,
-    lease: &Lease<'_>,
-    planned: &[Planned],
-    report: &mut Report,
-) -> Result<(), StoreError> {
-    let (attempts, endings) = sorted(planned);
+async fn commit(scanner: &Scanner, lease: &Lease<'_>, plan: &Plan, report: &mut Report) -> Result<(), StoreError> {
+    let Plan { rows, attempts, endings } = plan;
     let recover: Vec<Uuid> = attempts.iter().map(|attempt| attempt.dead_letter_id).collect();
-    let begin = Begin { batch_id: lease.batch_id, recover: &recover, endings: &endings, now: scanner.now };
+    let begin = Begin { batch_id: lease.batch_id, recover: &recover, endings, now: scanner.now };
     let Begun::Done { ended } = scanner.store.begin(&begin).await? else {
         report.lost();
         return Ok(());
     };
-    report.begun(planned, &ended.into_iter().collect::<HashSet<_>>());
+    report.begun(rows, &ended.into_iter().collect::<HashSet<_>>());
     if attempts.is_empty() {
         return Ok(());
     }
-    let settle = Settle { batch_id: lease.batch_id, attempts: &attempts, now: scanner.now };
+    let settle = Settle { batch_id: lease.batch_id, attempts, now: scanner.now };
     let started = Instant::now();
     let settled = lease.kept(settle_in_the_end(scanner, &settle)).await;
     scanner.metrics.settle(started.elapsed());
     let outcomes: HashMap<Uuid, Outcome> = settled?.into_iter().map(|row| (row.dead_letter_id, row.outcome)).collect();
-    report.settled(planned, &outcomes);
+    report.settled(rows, &outcomes);
     Ok(())
 }
 
@@ -156,16 +182,4 @@ async fn settle_in_the_end(scanner: &Scanner, settle: &Settle<'_>) -> Result<Vec
         .when(|error| error.is_transient() && !scanner.shutdown.is_cancelled())
         .notify(|error, wait| tracing::warn!(batch_id = %settle.batch_id, %error, ?wait, "settling is tried again"))
         .await
-}
-
-fn sorted(planned: &[Planned]) -> (Vec<Attempt>, Vec<Ending>) {
-    let mut attempts = Vec::new();
-    let mut endings = Vec::new();
-    for row in planned {
-        match &row.step {
-            Step::Attempt(attempt) => attempts.push(attempt.clone()),
-            Step::End(ending, _) => endings.push(ending.clone()),
-        }
-    }
-    (attempts, endings)
 }

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::record::{Asked, inputs, rule};
+use super::record::{Asked, rule};
 use crate::model::decision::{Decision, Held, Standing, WaitFor, after_failure, after_policy_error, decide};
-use crate::model::view::PolicyView;
 use crate::model::{Answers, DeadLetter, Deferral, RecoveryStatus};
 use crate::store::{Attempt, Candidate, DecisionRecord, Ending, Seen};
 
@@ -58,13 +57,13 @@ pub struct Terms {
     pub now: Timestamp,
 }
 
-/// Plans one row.
+/// Plans one row; `inputs` is what the policy saw of it.
 #[must_use]
-pub fn plan(candidate: &Candidate, view: &PolicyView, asking: &Asking, terms: Terms) -> Step {
+pub fn step(candidate: &Candidate, inputs: String, asking: &Asking, terms: Terms) -> Step {
     let entry = &candidate.entry;
     let answers = match &asking.answers {
         Ok(answers) => answers,
-        Err(failure) => return policy_failed(entry, view, asking, failure, terms),
+        Err(failure) => return policy_failed(entry, inputs, asking, failure, terms),
     };
     let decision = decide(entry, answers, &candidate.siblings, terms.scan_interval, terms.now);
     let record = DecisionRecord {
@@ -73,7 +72,7 @@ pub fn plan(candidate: &Candidate, view: &PolicyView, asking: &Asking, terms: Te
         policy_digest: asking.asked.digest.clone(),
         attempt: entry.recovery_attempts,
         rule: rule(answers),
-        inputs: inputs(view),
+        inputs,
         note: None,
     };
     match decision {
@@ -134,7 +133,7 @@ fn end(entry: &DeadLetter, standing: Standing, kind: Kind, note: Option<String>,
     Step::End(ending, kind)
 }
 
-fn policy_failed(entry: &DeadLetter, view: &PolicyView, asking: &Asking, failure: &str, terms: Terms) -> Step {
+fn policy_failed(entry: &DeadLetter, inputs: String, asking: &Asking, failure: &str, terms: Terms) -> Step {
     let digest = &asking.asked.digest;
     let before = if entry.policy_error_digest.as_ref() == Some(digest) { entry.policy_errors } else { 0 };
     let errors = before.saturating_add(1);
@@ -151,7 +150,7 @@ fn policy_failed(entry: &DeadLetter, view: &PolicyView, asking: &Asking, failure
             policy_digest: digest.clone(),
             attempt: entry.recovery_attempts,
             rule: "null".to_owned(),
-            inputs: inputs(view),
+            inputs,
             note: Some(note.clone()),
         }),
         note: Some(note),

@@ -1,6 +1,6 @@
 //! What is written down about a decision.
 
-use serde_json::json;
+use std::fmt::Write as _;
 
 use crate::model::view::PolicyView;
 use crate::model::{Answers, json};
@@ -17,16 +17,23 @@ pub struct Asked {
 /// The answers as a JSON object.
 #[must_use]
 pub fn rule(answers: &Answers) -> String {
-    json!({
-        "should_recover": answers.should_recover,
-        "name": answers.policy.name,
-        "max_recovery_attempts": answers.policy.max_recovery_attempts,
-        "cooldown_ms": u64::try_from(answers.policy.cooldown.as_millis()).unwrap_or(u64::MAX),
-        "hold_for_review_after_exhaustion": answers.policy.hold_for_review_after_exhaustion,
-        "delay_first_attempt": answers.policy.delay_first_attempt,
-        "stream_mode": answers.stream_mode.name(),
-    })
-    .to_string()
+    let policy = &answers.policy;
+    let mut text = String::with_capacity(256);
+    let written = write!(
+        text,
+        "{{\"cooldown_ms\":{},\"delay_first_attempt\":{},\"hold_for_review_after_exhaustion\":{},\
+         \"max_recovery_attempts\":{},\"should_recover\":{},\"stream_mode\":\"{}\",\"name\":",
+        policy.cooldown.as_millis(),
+        policy.delay_first_attempt,
+        policy.hold_for_review_after_exhaustion,
+        policy.max_recovery_attempts,
+        answers.should_recover,
+        answers.stream_mode.name(),
+    );
+    debug_assert!(written.is_ok(), "a text takes whatever is written");
+    json::write_string(&policy.name, &mut text);
+    text.push('}');
+    text
 }
 
 /// The entry as the policy saw it, as a JSON object.

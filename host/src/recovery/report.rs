@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use uuid::Uuid;
 
 use super::ScanCounts;
-use super::batch::Planned;
-use super::plan::{Kind, Step};
+use super::batch::{Planned, Told};
+use super::plan::Kind;
 use crate::model::RecoveryStatus;
-use crate::store::{Attempt, Outcome};
+use crate::store::Outcome;
 use crate::telemetry::Metrics;
 
 /// Adds up one batch. Every method is called after the commit of what it tells.
@@ -42,14 +42,14 @@ impl Report {
     /// The decisions that re-emit nothing were carried out, and the attempts are counted.
     pub(super) fn begun(&mut self, planned: &[Planned], ended: &HashSet<Uuid>) {
         for row in planned {
-            match &row.step {
-                Step::Attempt(_) => {
+            match row.told {
+                Told::Attempt { .. } => {
                     self.counts.scanned += 1;
-                    self.metrics.recovery_attempt(row.candidate.entry.failure_reason);
+                    self.metrics.recovery_attempt(row.entry.failure_reason);
                 }
-                Step::End(ending, kind) if ended.contains(&ending.dead_letter_id) => self.ended(row, *kind),
-                Step::End(ending, _) => {
-                    tracing::debug!(dead_letter_id = %ending.dead_letter_id, "changed since it was claimed; left alone");
+                Told::End(kind) if ended.contains(&row.entry.dead_letter_id) => self.ended(row, kind),
+                Told::End(_) => {
+                    tracing::debug!(dead_letter_id = %row.entry.dead_letter_id, "changed since it was claimed; left alone");
                 }
             }
         }
@@ -86,17 +86,17 @@ impl Report {
             self.lost();
         }
         for row in planned {
-            if let Step::Attempt(attempt) = &row.step {
-                self.attempted(row, attempt, outcomes.get(&attempt.dead_letter_id).unwrap_or(&Outcome::Lost));
+            if let Told::Attempt { on_failure } = row.told {
+                self.attempted(row, on_failure, outcomes.get(&row.entry.dead_letter_id).unwrap_or(&Outcome::Lost));
             }
         }
     }
 
-    fn attempted(&mut self, row: &Planned, attempt: &Attempt, outcome: &Outcome) {
+    fn attempted(&mut self, row: &Planned, on_failure: RecoveryStatus, outcome: &Outcome) {
         match outcome {
             Outcome::Recovered => {
                 self.counts.recovered += 1;
-                self.metrics.recovered(row.candidate.entry.source_table);
+                self.metrics.recovered(row.entry.source_table);
                 log(row, "re-emitted");
             }
             Outcome::SourcePresent => {
@@ -114,20 +114,20 @@ impl Report {
                 self.held(row);
                 log(row, "held: its message has died again");
             }
-            Outcome::Failed(error) => self.insert_failed(row, attempt, error),
+            Outcome::Failed(error) => self.insert_failed(row, on_failure, error),
             Outcome::Lost => log(row, "left alone: settled by somebody else"),
         }
     }
 
-    fn insert_failed(&mut self, row: &Planned, attempt: &Attempt, error: &str) {
+    fn insert_failed(&mut self, row: &Planned, on_failure: RecoveryStatus, error: &str) {
         self.counts.failed += 1;
-        match attempt.on_failure.status {
+        match on_failure {
             RecoveryStatus::HoldForReview => self.held(row),
             RecoveryStatus::PermanentlyFailed => self.permanently_failed(row),
             RecoveryStatus::Pending | RecoveryStatus::Recovering | RecoveryStatus::Recovered => {}
         }
         tracing::warn!(
-            dead_letter_id = %row.candidate.entry.dead_letter_id,
+            dead_letter_id = %row.entry.dead_letter_id,
             policy = row.asked.name,
             digest = row.asked.digest,
             error,
@@ -136,17 +136,17 @@ impl Report {
     }
 
     fn held(&self, row: &Planned) {
-        self.metrics.held(&row.rule_name, row.candidate.entry.failure_reason);
+        self.metrics.held(&row.rule_name, row.entry.failure_reason);
     }
 
     fn permanently_failed(&self, row: &Planned) {
-        self.metrics.permanently_failed(&row.rule_name, row.candidate.entry.failure_reason);
+        self.metrics.permanently_failed(&row.rule_name, row.entry.failure_reason);
     }
 }
 
 fn log(row: &Planned, message: &'static str) {
     tracing::info!(
-        dead_letter_id = %row.candidate.entry.dead_letter_id,
+        dead_letter_id = %row.entry.dead_letter_id,
         policy = row.asked.name,
         digest = row.asked.digest,
         rule = row.rule_name,
