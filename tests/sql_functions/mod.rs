@@ -8,6 +8,7 @@ mod moving;
 mod recovering;
 mod roles;
 mod schemas;
+mod settling;
 mod signals;
 mod signatures;
 mod sweeping;

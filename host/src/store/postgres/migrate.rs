@@ -43,6 +43,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!(10, "0010_create_rescue_and_sweep"),
     migration!(11, "0011_create_signals"),
     migration!(12, "0012_create_operator_functions"),
+    migration!(13, "0013_settle_at_once"),
     migration!(16, "0016_clear_policy_deferrals"),
     migration!(19, "0019_forget_decisions"),
 ];
@@ -66,6 +67,8 @@ const PREPARE: &str = "set local lock_timeout = '300ms'; set local statement_tim
     set local client_min_messages = warning; \
     select pg_advisory_xact_lock(hashtextextended('reprieve migrate ' || current_schema(), 0))";
 
+const FOLLOW_COLUMNS: &str = "select reprieve_create_restore()";
+
 const ACTION: &str = "migrate";
 
 impl PostgresStore {
@@ -82,6 +85,7 @@ impl PostgresStore {
                 applied.push(migration.name.to_owned());
             }
         }
+        self.with_retries(|| self.follow_columns()).await?;
         Ok(applied)
     }
 
@@ -151,6 +155,13 @@ impl PostgresStore {
         }
         transaction.commit().await.map_err(refused)?;
         Ok(true)
+    }
+
+    /// Makes the functions anew that were made for other columns than the application's tables have by now.
+    async fn follow_columns(&self) -> Result<()> {
+        let mut transaction = self.prepared_transaction().await?;
+        sqlx::raw_sql(FOLLOW_COLUMNS).execute(&mut *transaction).await.map_err(|error| self.refused(ACTION, error))?;
+        transaction.commit().await.map_err(|error| self.refused(ACTION, error))
     }
 
     async fn record(&self, migration: &Migration) -> Result<()> {

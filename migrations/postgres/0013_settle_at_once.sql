@@ -1,0 +1,251 @@
+-- Re-emission of a batch without trouble, which nearly all are: one statement takes the rows and inserts their source
+-- rows. Whatever it cannot do at once (a row that is there already, a bad one, one that somebody else settled) ends it,
+-- and the batch is settled apart.
+
+alter function reprieve_settle(uuid, uuid[], text[], integer[], timestamptz[], text[], uuid[], text[], text[], text[],
+    integer[], text[], text[], text[], timestamptz) rename to reprieve_settle_apart;
+
+-- What the statement for a source table is made of: its columns, as the catalogue has them now.
+create or replace function reprieve_source_shape(p_source_table text) returns text
+language sql stable as $$
+    select string_agg(concat_ws(' ', a.attname, a.atttypid, a.atttypmod, a.attgenerated), ',' order by a.attnum)
+    from pg_catalog.pg_attribute a
+    where a.attrelid = to_regclass(p_source_table) and a.attnum > 0 and not a.attisdropped
+$$;
+
+-- The statement that recovers those of the dead letters $1 that are of one source table and whose source_row is whole;
+-- $2 are the credits that pay for them, $3 is the time. It locks in the order of ids, as everybody does, and inserts in
+-- the order given. Its texts are quoted.
+create or replace function reprieve_restore_statement(p_source_table text) returns text
+language plpgsql stable security invoker set search_path from current as $$
+declare
+    v_is_perspective boolean := p_source_table = 'wh_perspective_events';
+    v_key text := case when p_source_table = 'wh_perspective_events' then 'event_work_id' else 'message_id' end;
+    v_restored text[] := reprieve_restored_columns(p_source_table);
+    v_columns text;
+    v_values text;
+    v_types text;
+begin
+    select string_agg(quote_ident(c.name), ', ' order by c.number), string_agg(c.value, ', ' order by c.number),
+        string_agg(format('%I %s', c.name, c.type), ', ' order by c.number) filter (where c.name = any (v_restored))
+    into v_columns, v_values, v_types
+    from (
+        select a.attname::text as name, a.attnum as number, format_type(a.atttypid, a.atttypmod) as type,
+            case
+                when a.attname = v_key then 'm.source_id'
+                when a.attname = 'attempts' then '0'
+                when a.attname in ('instance_id', 'lease_expiry', 'error', 'scheduled_for', 'processed_at',
+                    'published_at', 'claimed_at') then 'null'
+                when a.attname in ('status', 'failure_reason') then null
+                when a.attname = 'event_data' and not v_is_perspective
+                then reprieve_body('m.envelope -> ''event_data''', a.atttypid)
+                when a.attname = 'metadata' and not v_is_perspective
+                then reprieve_body('coalesce(m.envelope -> ''metadata'', m.metadata)', a.atttypid)
+                when a.attname = 'stream_id' and not v_is_perspective
+                then 'nullif(r.stream_id, ''00000000-0000-0000-0000-000000000000'')'
+                else 'r.' || quote_ident(a.attname)
+            end as value
+        from pg_catalog.pg_attribute a
+        where a.attrelid = to_regclass(p_source_table) and a.attnum > 0 and not a.attisdropped
+            and a.attgenerated = ''
+    ) c
+    where c.value is not null;
+    return format($statement$
+        with moved as (
+            update wh_dead_letters d
+            set recovery_status = 3, recovered_at = $3, last_recovery_at = $3, next_recovery_at = null,
+                deferral = null, recovery_attempts = d.recovery_attempts + case when a.credit is null then 1 else 0 end,
+                replay_credit = null, replay_credit_at = null,
+                retried_on_generations = case when d.generation = any (d.retried_on_generations)
+                    then d.retried_on_generations else array_append(d.retried_on_generations, d.generation) end,
+                operator_disposition = 0, policy_errors = 0, policy_error_digest = null, status_note = null
+            from (
+                select g.id, g.credit, g.n from unnest($1, $2) with ordinality g (id, credit, n) order by g.id
+            ) a
+            where d.dead_letter_id = a.id and d.source_table = %L and d.recovered_at is null
+                and d.recovery_status in (0, 1) and d.operator_disposition not in (2, 3)
+                and jsonb_typeof(d.source_row) = 'object' and d.source_row ?& %L::text[]
+            returning a.n, d.source_id, d.incarnation, d.envelope, d.metadata, d.source_row
+        ),
+        inserted as (
+            insert into %I (%s) overriding system value
+            select %s
+            from (select * from moved order by n offset 0) m
+                cross join lateral jsonb_to_record(m.source_row) as r (%s)%s
+            order by m.n
+            returning 1
+        )
+        select (select count(*) from inserted), array_agg(m.source_id), array_agg(m.incarnation) from moved m
+        $statement$,
+        p_source_table, v_restored, p_source_table, v_columns, v_values, v_types,
+        case when v_is_perspective then ' join wh_event_store e on e.event_id = r.event_id' else '' end);
+end
+$$;
+
+-- Makes the functions reprieve_restore_TABLE, whose plans a session keeps, where they are missing or the table has other
+-- columns than they were made for. Such a function still works, with a plan for each call.
+create or replace function reprieve_create_restore() returns void
+language plpgsql volatile security invoker set search_path from current as $$
+declare
+    v_table text;
+    v_shape text;
+begin
+    foreach v_table in array array['wh_outbox', 'wh_inbox', 'wh_perspective_events'] loop
+        v_shape := quote_literal(reprieve_source_shape(v_table));
+        continue when v_shape is null or exists (
+            select from pg_catalog.pg_proc p
+            where p.pronamespace = quote_ident(current_schema())::regnamespace
+                and p.proname = 'reprieve_restore_' || v_table and position(v_shape in p.prosrc) > 0);
+        execute format($function$
+            create or replace function %I(p_ids uuid[], p_credits text[], p_now timestamptz)
+            returns table (inserted bigint, source_ids uuid[], incarnations integer[])
+            language plpgsql volatile security invoker
+            set search_path from current set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+            set jit = off set plan_cache_mode = force_generic_plan
+            as $body$
+            #variable_conflict use_column
+            begin
+                if reprieve_source_shape(%L) = %s then
+                    return query %s;
+                else
+                    return query execute reprieve_restore_statement(%L) using p_ids, p_credits, p_now;
+                end if;
+            end
+            $body$ $function$,
+            'reprieve_restore_' || v_table, v_table, v_shape, reprieve_restore_statement(v_table), v_table);
+    end loop;
+end
+$$;
+
+-- Re-emits a batch and dissolves it. No row: the batch was lost. The rows are settled at once where they can be, else
+-- apart, which says what is in the way of each.
+create function reprieve_settle(
+    p_batch_id uuid,
+    p_ids uuid[],
+    p_credits text[],
+    p_failure_statuses integer[],
+    p_failure_next timestamptz[],
+    p_failure_deferrals text[],
+    p_decision_ids uuid[],
+    p_decisions text[],
+    p_policy_names text[],
+    p_policy_digests text[],
+    p_attempts integer[],
+    p_rules text[],
+    p_inputs text[],
+    p_notes text[],
+    p_now timestamptz
+) returns table (dead_letter_id uuid, outcome text, problem text)
+language plpgsql volatile security invoker set search_path from current as $$
+#variable_conflict use_column
+begin
+    if reprieve_settle_at_once(p_batch_id, p_ids, p_credits, p_decision_ids, p_decisions, p_policy_names,
+        p_policy_digests, p_attempts, p_rules, p_inputs, p_notes, coalesce(p_now, clock_timestamp()))
+    then
+        return query select r.id, 'recovered', null::text from unnest(p_ids) as r (id);
+    else
+        return query
+        select s.dead_letter_id, s.outcome, s.problem
+        from reprieve_settle_apart(p_batch_id, p_ids, p_credits, p_failure_statuses, p_failure_next,
+            p_failure_deferrals, p_decision_ids, p_decisions, p_policy_names, p_policy_digests, p_attempts, p_rules,
+            p_inputs, p_notes, p_now) s;
+    end if;
+end
+$$;
+
+-- Recovers all rows of a batch or does nothing: false. An error of the infrastructure ends the whole call.
+create or replace function reprieve_settle_at_once(
+    p_batch_id uuid,
+    p_ids uuid[],
+    p_credits text[],
+    p_decision_ids uuid[],
+    p_decisions text[],
+    p_policy_names text[],
+    p_policy_digests text[],
+    p_attempts integer[],
+    p_rules text[],
+    p_inputs text[],
+    p_notes text[],
+    p_now timestamptz
+) returns boolean
+language plpgsql volatile security invoker
+set search_path from current set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    v_table text;
+    v_left integer := cardinality(p_ids);
+    v_rule jsonb;
+begin
+    delete from wh_recovery_batches b where b.batch_id = p_batch_id and b.phase = 'recovering' and b.ids = p_ids;
+    if not found then
+        return false;
+    end if;
+    -- Most batches are of one table: the one of its first row comes first.
+    foreach v_table in array
+        array(
+            select t.name from unnest(array['wh_outbox', 'wh_inbox', 'wh_perspective_events']) t (name)
+            order by t.name <> (select d.source_table from wh_dead_letters d where d.dead_letter_id = p_ids[1]))
+    loop
+        exit when v_left = 0;
+        v_left := v_left - reprieve_restore(v_table, p_ids, p_credits, p_now);
+    end loop;
+    if v_left > 0 then
+        raise sqlstate 'RP002';
+    end if;
+    -- Most batches have one rule: it is read once.
+    if p_rules[1] = all (p_rules) then
+        v_rule := p_rules[1];
+    end if;
+    insert into wh_dead_letter_decisions (decision_id, dead_letter_id, decided_at, decision, policy_name, policy_digest,
+        attempt, rule, inputs, note)
+    select r.decision_id, r.id, p_now, r.decision, r.policy_name, r.policy_digest, r.attempt,
+        case when v_rule is null then r.rule::jsonb else v_rule end, r.inputs::jsonb,
+        concat_ws('; ', r.note, 'recovered')
+    from unnest(p_ids, p_decision_ids, p_decisions, p_policy_names, p_policy_digests, p_attempts, p_rules, p_inputs,
+        p_notes)
+        as r (id, decision_id, decision, policy_name, policy_digest, attempt, rule, inputs, note);
+    return true;
+exception when others then
+    if reprieve_is_infrastructure(sqlstate) then
+        raise;
+    end if;
+    return false;
+end
+$$;
+
+-- Recovers those of the rows that are of one source table; how many there were. An error when one was not inserted, or
+-- has died again since the claim.
+create or replace function reprieve_restore(p_source_table text, p_ids uuid[], p_credits text[], p_now timestamptz)
+returns integer
+language plpgsql volatile security invoker
+set search_path from current set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    v_restored record;
+begin
+    case p_source_table
+        when 'wh_outbox' then
+            select * into v_restored from reprieve_restore_wh_outbox(p_ids, p_credits, p_now);
+        when 'wh_inbox' then
+            select * into v_restored from reprieve_restore_wh_inbox(p_ids, p_credits, p_now);
+        when 'wh_perspective_events' then
+            select * into v_restored from reprieve_restore_wh_perspective_events(p_ids, p_credits, p_now);
+    end case;
+    -- Not before the inserts: one of them may have waited for the move of a newer death to be committed.
+    if v_restored.inserted is distinct from coalesce(cardinality(v_restored.source_ids), 0)
+        or exists (
+            select from unnest(v_restored.source_ids, v_restored.incarnations) as o (source_id, incarnation)
+            where exists (
+                select from wh_dead_letters n
+                where n.source_table = p_source_table and n.source_id = o.source_id
+                    and n.incarnation > o.incarnation))
+    then
+        raise sqlstate 'RP002';
+    end if;
+    return v_restored.inserted;
+end
+$$;
+
+select reprieve_create_restore();
