@@ -2,8 +2,13 @@
 -- rows. Whatever it cannot do at once (a row that is there already, a bad one, one that somebody else settled) ends it,
 -- and the batch is settled apart.
 
-alter function reprieve_settle(uuid, uuid[], text[], integer[], timestamptz[], text[], uuid[], text[], text[], text[],
-    integer[], text[], text[], text[], timestamptz) rename to reprieve_settle_apart;
+do $$
+begin
+    if to_regproc('reprieve_settle_apart') is null then
+        alter function reprieve_settle rename to reprieve_settle_apart;
+    end if;
+end
+$$;
 
 -- What the statement for a source table is made of: its columns, as the catalogue has them now.
 create or replace function reprieve_source_shape(p_source_table text) returns text
@@ -119,7 +124,7 @@ $$;
 
 -- Re-emits a batch and dissolves it. No row: the batch was lost. The rows are settled at once where they can be, else
 -- apart, which says what is in the way of each.
-create function reprieve_settle(
+create or replace function reprieve_settle(
     p_batch_id uuid,
     p_ids uuid[],
     p_credits text[],
@@ -240,7 +245,7 @@ begin
             where exists (
                 select from wh_dead_letters n
                 where n.source_table = p_source_table and n.source_id = o.source_id
-                    and n.incarnation > o.incarnation))
+                    and n.incarnation > o.incarnation and n.incarnation > 1))
     then
         raise sqlstate 'RP002';
     end if;

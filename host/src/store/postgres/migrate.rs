@@ -45,11 +45,13 @@ const MIGRATIONS: &[Migration] = &[
     migration!(12, "0012_create_operator_functions"),
     migration!(13, "0013_settle_at_once"),
     migration!(16, "0016_clear_policy_deferrals"),
+    migration!(17, "0017_create_incarnation_index"),
+    migration!(18, "0018_quicken_claim"),
     migration!(19, "0019_forget_decisions"),
 ];
 
 const DEAD_LETTERS: i32 = 2;
-const INDEXES: i32 = 3;
+const INDEXES: [i32; 2] = [3, 17];
 const VERBS: i32 = 5;
 
 const CREATE_BOOKKEEPING: &str = "create table if not exists reprieve_migrations (\
@@ -121,7 +123,7 @@ impl PostgresStore {
         let done = self.with_retries(|| self.run_script(migration, again, foreign)).await?;
         match migration.number {
             DEAD_LETTERS if done => self.ensure_checks().await?,
-            INDEXES => self.ensure_indexes(migration.script).await?,
+            number if INDEXES.contains(&number) => self.ensure_indexes(migration.script).await?,
             _ => {}
         }
         if done {
@@ -143,14 +145,14 @@ impl PostgresStore {
         if migration.number == VERBS {
             functions::drop_foreign(&mut transaction, foreign).await.map_err(refused)?;
         }
-        if migration.number != INDEXES {
+        if !INDEXES.contains(&migration.number) {
             sqlx::raw_sql(migration.script).execute(&mut *transaction).await.map_err(refused)?;
         }
         // Not before the foreign functions of a contract name are gone.
         if migration.number >= VERBS {
             sqlx::raw_sql(MARK_FUNCTIONS).execute(&mut *transaction).await.map_err(refused)?;
         }
-        if migration.number != INDEXES && migration.number != DEAD_LETTERS {
+        if !INDEXES.contains(&migration.number) && migration.number != DEAD_LETTERS {
             self.record_in(&mut transaction, migration).await?;
         }
         transaction.commit().await.map_err(refused)?;
