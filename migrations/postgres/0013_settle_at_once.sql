@@ -88,12 +88,14 @@ end
 $$;
 
 -- Makes the functions reprieve_restore_TABLE, whose plans a session keeps, where they are missing or the table has other
--- columns than they were made for. Such a function still works, with a plan for each call.
+-- columns than they were made for. Such a function still works, with a plan for each call, and so a role that may not
+-- replace it goes on without.
 create or replace function reprieve_create_restore() returns void
 language plpgsql volatile security invoker set search_path from current as $$
 declare
     v_table text;
     v_shape text;
+    v_body text;
 begin
     foreach v_table in array array['wh_outbox', 'wh_inbox', 'wh_perspective_events'] loop
         v_shape := quote_literal(reprieve_source_shape(v_table));
@@ -101,13 +103,7 @@ begin
             select from pg_catalog.pg_proc p
             where p.pronamespace = quote_ident(current_schema())::regnamespace
                 and p.proname = 'reprieve_restore_' || v_table and position(v_shape in p.prosrc) > 0);
-        execute format($function$
-            create or replace function %I(p_ids uuid[], p_credits text[], p_now timestamptz)
-            returns table (inserted bigint, source_ids uuid[], incarnations integer[])
-            language plpgsql volatile security invoker
-            set search_path from current set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-            set jit = off set plan_cache_mode = force_generic_plan
-            as $body$
+        v_body := format($body$
             #variable_conflict use_column
             begin
                 if reprieve_source_shape(%L) = %s then
@@ -116,8 +112,19 @@ begin
                     return query execute reprieve_restore_statement(%L) using p_ids, p_credits, p_now;
                 end if;
             end
-            $body$ $function$,
-            'reprieve_restore_' || v_table, v_table, v_shape, reprieve_restore_statement(v_table), v_table);
+            $body$, v_table, v_shape, reprieve_restore_statement(v_table), v_table);
+        begin
+            execute format($function$
+                create or replace function %I(p_ids uuid[], p_credits text[], p_now timestamptz)
+                returns table (inserted bigint, source_ids uuid[], incarnations integer[])
+                language plpgsql volatile security invoker
+                set search_path from current set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+                set jit = off set plan_cache_mode = force_generic_plan
+                as %L
+                $function$, 'reprieve_restore_' || v_table, v_body);
+        exception when insufficient_privilege then
+            raise warning 'reprieve_restore_% stays as it was made for other columns', v_table;
+        end;
     end loop;
 end
 $$;
