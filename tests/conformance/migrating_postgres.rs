@@ -54,6 +54,26 @@ fn a_foreign_function_of_a_contract_name_is_an_error_until_it_is_adopted() {
 }
 
 #[test]
+fn a_function_of_a_drainer_that_the_application_made_is_adopted_after_the_schema_too() {
+    let url = crate::harness::migrated_database();
+    backend::run(async {
+        let store = Backend::at(url, None).await;
+        store
+            .execute("create function complete_perspective_events(p_ids uuid[]) returns int language sql as 'select 1'")
+            .await;
+
+        let refused = store.migrate(false).await.unwrap_err();
+
+        assert!(refused.to_string().contains("complete_perspective_events(uuid[])"), "{refused}");
+        store.migrate(true).await.unwrap();
+        assert!(store.complete_events(id(1), &[id(2)], None).await.unwrap().is_empty());
+        let named = "select count(*) as n from pg_proc where proname = 'complete_perspective_events'";
+        assert_eq!(store.value(named).await, json!(1));
+        assert_eq!(store.migrate(false).await.unwrap(), Vec::<String>::new());
+    });
+}
+
+#[test]
 fn a_reader_in_a_transaction_is_neither_blocked_nor_in_the_way_of_others() {
     let url = crate::harness::migrated_database();
     backend::run(async {

@@ -2,6 +2,7 @@
 //!
 //! The server's time zone is an odd one, and so is that of every session here.
 
+mod draining;
 mod fetching;
 mod marking;
 mod moving;
@@ -14,7 +15,8 @@ mod signatures;
 mod sweeping;
 mod transactions;
 
-use crate::harness::{Psql, id, migrated_database, source};
+use crate::harness::rows::event;
+use crate::harness::{Psql, id, instance, migrated_database, source, stream};
 
 /// A client of a fresh database with the schema.
 fn database() -> Psql {
@@ -59,4 +61,24 @@ fn dead_letter(n: u64, columns: &str, values: &str) -> String {
 /// One column of a dead letter.
 fn column(database: &Psql, n: u64, expression: &str) -> String {
     database.run(&format!("select {expression} from wh_dead_letters where dead_letter_id = '{}';", id(n)))
+}
+
+/// Events of the first stream, each with a row for `totals`.
+fn perspective_events(numbers: &[u64]) -> String {
+    let insert = |n: &u64| {
+        let (event, stream, work) = (event(*n), stream(1), source(*n));
+        format!(
+            "insert into wh_event_store (event_id, stream_id, commit_sequence, event_type, event_data, metadata)
+               values ('{event}', '{stream}', {n}, 'OrderPlaced', '{{\"order\": {n}}}', '{{}}');
+             insert into wh_perspective_events (event_work_id, stream_id, perspective_name, event_id)
+               values ('{work}', '{stream}', 'totals', '{event}');"
+        )
+    };
+    numbers.iter().map(insert).collect()
+}
+
+/// The claim of the first stream by an instance.
+fn get_stream_events(who: u64, now: &str) -> String {
+    let (instance, stream) = (instance(who), stream(1));
+    format!("select event_work_id, attempts from get_stream_events('{instance}', array['{stream}'::uuid], {now});")
 }

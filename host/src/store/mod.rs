@@ -1,8 +1,8 @@
 //! What is asked of a database, and the two that answer.
 //!
-//! Three traits, by who asks: [`Verbs`] are the contract with applications, [`RecoveryStore`] is what the worker
-//! needs, [`OperatorStore`] what people need. [`Store`] is all three. PostgreSQL and SQLite give the same answers:
-//! one conformance suite runs over both.
+//! Four traits, by who asks: [`Verbs`] are the contract with applications, [`RecoveryStore`] is what the worker
+//! needs, [`PerspectiveStore`] what drainers need, [`OperatorStore`] what people need. [`Store`] is all of them.
+//! PostgreSQL and SQLite give the same answers: one conformance suite runs over both.
 //!
 //! Every call takes `now: Option<Timestamp>` where time matters; `None` is the database's clock, so that hosts whose
 //! clocks differ agree on what is due.
@@ -12,6 +12,7 @@ pub mod error;
 pub mod open;
 pub mod operator;
 pub mod passes;
+pub mod perspective;
 pub mod postgres;
 pub mod sqlite;
 pub mod verbs;
@@ -32,6 +33,7 @@ pub use operator::{
     Whole,
 };
 pub use passes::{ClearDeferrals, Cleared, Forget, Forgotten};
+pub use perspective::PerspectiveStore;
 pub use verbs::{Move, Moved, Sweep};
 
 use crate::model::SourceTable;
@@ -164,9 +166,9 @@ pub trait OperatorStore: Send + Sync {
 }
 
 /// A database that serves all of it.
-pub trait Store: Verbs + RecoveryStore + OperatorStore {}
+pub trait Store: Verbs + RecoveryStore + PerspectiveStore + OperatorStore {}
 
-impl<T: Verbs + RecoveryStore + OperatorStore> Store for T {}
+impl<T: Verbs + RecoveryStore + PerspectiveStore + OperatorStore> Store for T {}
 
 /// A store to share.
 pub type SharedStore = Arc<dyn Store>;

@@ -44,6 +44,8 @@ const MIGRATIONS: &[Migration] = &[
     migration!(11, "0011_create_signals"),
     migration!(12, "0012_create_operator_functions"),
     migration!(13, "0013_settle_at_once"),
+    migration!(14, "0014_create_perspective_functions"),
+    migration!(15, "0015_create_perspective_indexes"),
     migration!(16, "0016_clear_policy_deferrals"),
     migration!(17, "0017_create_incarnation_index"),
     migration!(18, "0018_quicken_claim"),
@@ -51,7 +53,7 @@ const MIGRATIONS: &[Migration] = &[
 ];
 
 const DEAD_LETTERS: i32 = 2;
-const INDEXES: [i32; 2] = [3, 17];
+const INDEXES: [i32; 3] = [3, 15, 17];
 const VERBS: i32 = 5;
 
 const CREATE_BOOKKEEPING: &str = "create table if not exists reprieve_migrations (\
@@ -82,7 +84,8 @@ impl PostgresStore {
         }
         let mut applied = Vec::new();
         for migration in MIGRATIONS {
-            let again = migration.number == VERBS && !foreign.is_empty();
+            // All that follow, since a later one may replace what an earlier one made.
+            let again = migration.number >= VERBS && !foreign.is_empty();
             if self.apply(migration, again, &foreign).await? {
                 applied.push(migration.name.to_owned());
             }

@@ -16,6 +16,7 @@ mod listen;
 mod look;
 mod migrate;
 mod operator;
+mod perspective;
 mod records;
 mod retention;
 mod rows;

@@ -1,7 +1,7 @@
 //! Every statement, so that a test can prepare each on a migrated database.
 
 use super::{
-    batch, change, functions, import, lease, listen, look, migrate, operator, retention, schema, show, stats, sweep,
+    batch, change, functions, import, lease, listen, look, migrate, operator, perspective, retention, schema, show, stats, sweep,
     verbs,
 };
 
@@ -36,6 +36,14 @@ pub fn statements() -> &'static [(&'static str, &'static str)] {
         ("show", show::SHOW),
         ("incarnations", show::INCARNATIONS),
         ("decisions", show::DECISIONS),
+        ("claim events", perspective::CLAIM),
+        ("claim orphaned events", perspective::CLAIM_ORPHANED),
+        ("complete events", perspective::COMPLETE),
+        ("fail events", perspective::FAIL),
+        ("pending streams", perspective::PENDING),
+        ("heartbeat", perspective::HEARTBEAT),
+        ("remove stale instances", perspective::REMOVE_STALE),
+        ("move leased", perspective::MOVE_LEASED),
         ("outbox row", look::OUTBOX_ROW),
         ("inbox row", look::INBOX_ROW),
         ("perspective row", look::PERSPECTIVE_ROW),

@@ -24,8 +24,12 @@ mod listing;
 mod look;
 mod migrate;
 mod moving;
+mod moving_leased;
 mod nudge;
 mod operator;
+mod perspective;
+mod perspective_claim;
+mod perspective_orphans;
 mod rescue;
 mod retention;
 mod rows;
@@ -115,6 +119,9 @@ pub fn statements() -> &'static [(&'static str, &'static str)] {
             moving::STATEMENTS,
             nudge::STATEMENTS,
             operator::STATEMENTS,
+            perspective::STATEMENTS,
+            perspective_claim::STATEMENTS,
+            perspective_orphans::STATEMENTS,
             rescue::STATEMENTS,
             retention::STATEMENTS,
             settle::STATEMENTS,

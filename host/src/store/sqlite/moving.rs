@@ -35,11 +35,20 @@ pub(super) async fn move_to_dead_letters(store: &SqliteStore, request: &Move) ->
         write.commit().await?;
         return Ok(None);
     };
-    delete(&mut write.conn, request).await.map_err(failed)?;
-    insert(&mut write, request, &row).await.map_err(failed)?;
+    move_row(&mut write, request, &row).await.map_err(failed)?;
     write.commit().await?;
     store.signals.ready();
     Ok(Some(Moved { dead_letter_id: request.dead_letter_id }))
+}
+
+/// Moves a row that has been read in this transaction.
+pub(super) async fn move_row(
+    write: &mut Write<'_>,
+    request: &Move,
+    row: &SourceRow,
+) -> std::result::Result<(), sqlx::Error> {
+    delete(&mut write.conn, request).await?;
+    insert(write, request, row).await
 }
 
 async fn delete(conn: &mut SqliteConnection, request: &Move) -> std::result::Result<(), sqlx::Error> {
@@ -138,6 +147,6 @@ impl Facts {
     }
 }
 
-fn cell<'r>(row: &'r SourceRow, name: &str) -> &'r Cell {
+pub(super) fn cell<'r>(row: &'r SourceRow, name: &str) -> &'r Cell {
     row.iter().find(|(column, _)| column == name).map_or(&Cell::Null, |(_, cell)| cell)
 }
