@@ -11,8 +11,9 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("policy", &["model"]),
     ("telemetry", &["model"]),
     ("recovery", &["model", "store", "policy", "telemetry"]),
+    ("perspective", &["model", "store", "telemetry"]),
     ("http", &["model", "store", "telemetry"]),
-    ("cli", &["model", "config", "store", "policy", "telemetry", "recovery", "http"]),
+    ("cli", &["model", "config", "store", "policy", "telemetry", "recovery", "perspective", "http"]),
 ];
 
 /// Each crate that is fenced into one module.
@@ -27,6 +28,7 @@ const FENCED: &[(&str, &str)] = &[
     ("sd_notify", "cli"),
     ("clap", "cli"),
     ("anyhow", "cli"),
+    ("moka", "perspective"),
 ];
 
 /// What the pure model does not name.

@@ -15,6 +15,7 @@ mod cli;
 mod conformance;
 mod fingerprints;
 mod house;
+mod perspective;
 mod policy;
 mod recovery;
 mod sql_functions;

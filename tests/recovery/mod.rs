@@ -6,6 +6,7 @@ mod credits;
 mod faults;
 mod host;
 mod hostile;
+pub mod host;
 mod loops;
 mod matrix;
 mod policies;

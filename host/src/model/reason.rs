@@ -33,8 +33,12 @@ const NAMES: [(i32, &str); 19] = [
 ];
 
 impl FailureReason {
+    /// A message whose text is not what its type says.
+    pub const SERIALIZATION_ERROR: Self = Self(3);
     /// A message that used up its attempts.
     pub const MAX_ATTEMPTS_EXCEEDED: Self = Self(5);
+    /// An event that the event store did not give.
+    pub const EVENT_STORAGE_FAILURE: Self = Self(7);
     /// A message whose reason was not recorded.
     pub const UNKNOWN: Self = Self(99);
 

@@ -120,6 +120,11 @@ impl Metrics {
         self.0.counters.added.get_or_create(&labels).inc();
     }
 
+    /// A message whose attempts are spent could not be dead-lettered.
+    pub fn failed_move(&self, source_table: SourceTable) {
+        self.0.timings.failed_moves.get_or_create(&[("source_table", source_table.to_string())]).inc();
+    }
+
     /// A scan ended.
     pub fn scan(&self, duration: Duration) {
         self.0.totals.scans.fetch_add(1, Ordering::Relaxed);

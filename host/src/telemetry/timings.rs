@@ -20,6 +20,7 @@ pub(super) struct Timings {
     pub lost_leases: Counter,
     pub listener_reconnects: Counter,
     pub failed_sweeps: Counter,
+    pub failed_moves: Family<OneLabel, Counter>,
 }
 
 impl Timings {
@@ -36,6 +37,7 @@ impl Timings {
             lost_leases: Counter::default(),
             listener_reconnects: Counter::default(),
             failed_sweeps: Counter::default(),
+            failed_moves: Family::default(),
         };
         let mut time = |name, help, histogram: &Histogram| {
             registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
@@ -53,6 +55,7 @@ impl Timings {
         let reconnects = timings.listener_reconnects.clone();
         registry.register("reprieve_listener_reconnects", "Subscriptions that were re-established", reconnects);
         registry.register("reprieve_failed_sweeps", "Generation sweeps that failed", timings.failed_sweeps.clone());
+        registry.register("reprieve_failed_moves", "Messages not dead-lettered in time", timings.failed_moves.clone());
         timings
     }
 }
