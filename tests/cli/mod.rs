@@ -5,6 +5,7 @@ mod shop;
 
 mod changing;
 mod demo;
+mod drainer;
 mod host;
 mod importing;
 mod listing;

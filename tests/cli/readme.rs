@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -20,6 +20,13 @@ fn blocks(document: &str, section: &str, language: &str) -> Vec<String> {
     let start = format!("```{language}\n");
     section.split(&start).skip(1).map(|block| block.split("```").next().unwrap().to_owned()).collect()
 }
+
+/// A cargo that knows one command: it runs the example that was built already.
+const CARGO: &str = r#"#!/bin/sh
+[ "$1 $2 $3 $4" = "run -q --locked --example" ] || exit 64
+example=$5; shift 5; [ "${1:-}" = -- ] && shift
+exec "$EXAMPLES/$example" "$@"
+"#;
 
 /// A folder that looks like a checkout once built: the program, the examples and a Makefile that makes the policies.
 fn checkout() -> tempfile::TempDir {
@@ -61,6 +68,25 @@ fn every_command_of_the_first_sections_runs_as_it_stands() {
     let first = stdout.find(r#""decision":"permanently-fail""#).expect("the first eval");
     let second = stdout.find(r#""decision":"recover""#).expect("the second eval");
     assert!(first < second && stdout.contains("inventory is a policy"), "{stdout}");
+}
+
+#[test]
+fn the_command_of_the_drainer_runs_as_it_stands() {
+    let [command] = &blocks(README, "Feed read models", "sh")[..] else { panic!("one command is shown") };
+    let folder = tempfile::tempdir().unwrap();
+    let cargo = folder.path().join("cargo");
+    fs::write(&cargo, CARGO).unwrap();
+    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
+    let examples = super::drainer::example().parent().unwrap();
+
+    let mut shell = Command::new("sh");
+    shell.args(["-e", "-u", "-c", command]).current_dir(folder.path()).env_clear().stdin(Stdio::null());
+    shell.env("PATH", format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap()));
+    shell.env("EXAMPLES", examples).env("HOME", folder.path()).env("TMPDIR", folder.path());
+    let run = shell.output().unwrap();
+
+    let (stdout, stderr) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert!(run.status.success() && stdout.contains("no event is missing"), "{stdout}\n{stderr}");
 }
 
 #[test]
