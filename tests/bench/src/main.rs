@@ -11,6 +11,7 @@
     reason = "a benchmark prints, and one that cannot go on says where"
 )]
 
+mod draining;
 mod policies;
 #[allow(dead_code, reason = "shared with the tests")]
 #[path = "../../harness/psql.rs"]
@@ -29,7 +30,20 @@ const SETTINGS: &[&str] = &[];
 async fn main() {
     let rows = std::env::args().nth(1).map_or(100_000, |rows| rows.parse().expect("the number of rows"));
     server::Server::shared_with(std::path::Path::new("/tmp"), SETTINGS);
-    policies::run().await;
-    recovery::run(rows).await;
-    wakeup::run().await;
+    let template = recovery::template().await;
+    // A second argument names one part to be measured alone.
+    let part = std::env::args().nth(2);
+    let is_asked = |name| part.as_deref().is_none_or(|part| part == name);
+    if is_asked("policies") {
+        policies::run().await;
+    }
+    if is_asked("recovery") {
+        recovery::run(&template, rows).await;
+    }
+    if is_asked("draining") {
+        draining::run(&template, rows).await;
+    }
+    if is_asked("wakeup") {
+        wakeup::run().await;
+    }
 }

@@ -57,20 +57,19 @@ select source_id, source_row ->> 'destination', source_row ->> 'message_type', s
 from moved";
 
 /// Prints the table.
-pub async fn run(rows: u32) {
-    let template = template().await;
+pub async fn run(template: &str, rows: u32) {
     let engine = PolicyEngine::new(EngineOptions::default()).unwrap();
     let member = MemberSource::new(Origin::Builtin);
     let policy = LivePolicy::new(engine.load(vec![member]).await.unwrap());
     let (mut raw, mut looped) = (Samples::default(), Samples::default());
     let mut lanes = [1, 2, 4].map(|lanes| (lanes, Samples::default()));
     for run in 0..RUNS {
-        let database = Database::filled(&template, &format!("raw_{run}"), rows).await;
+        let database = Database::filled(template, &format!("raw_{run}"), rows).await;
         raw.add(database.raw_move(rows).await);
-        let database = Database::filled(&template, &format!("loop_{run}"), LOOP_ROWS).await;
+        let database = Database::filled(template, &format!("loop_{run}"), LOOP_ROWS).await;
         looped.add(database.single_calls().await);
         for (lanes, samples) in &mut lanes {
-            let database = Database::filled(&template, &format!("lanes_{lanes}_{run}"), rows).await;
+            let database = Database::filled(template, &format!("lanes_{lanes}_{run}"), rows).await;
             samples.add(database.recovered_by_reprieve(&policy, *lanes, rows).await);
         }
     }
@@ -88,7 +87,7 @@ pub async fn run(rows: u32) {
 }
 
 /// The name of a database with the schema and nothing else.
-async fn template() -> String {
+pub async fn template() -> String {
     let server = Server::shared();
     psql(&server.url("postgres"), "create database bench_template");
     let store = open(&server.url("bench_template")).await;
@@ -170,11 +169,16 @@ impl Database {
 
     async fn dropped(self) {
         self.pool.close().await;
-        let name = self.url.rsplit('/').next().unwrap();
-        let server = PgPool::connect(&Server::shared().url("postgres")).await.unwrap();
-        let drop = format!("drop database {name} with (force)");
-        sqlx::raw_sql(AssertSqlSafe(drop)).execute(&server).await.unwrap();
+        drop_database(&self.url).await;
     }
+}
+
+/// Removes the database of a URL.
+pub async fn drop_database(url: &str) {
+    let name = url.rsplit('/').next().unwrap();
+    let server = PgPool::connect(&Server::shared().url("postgres")).await.unwrap();
+    let drop = format!("drop database {name} with (force)");
+    sqlx::raw_sql(AssertSqlSafe(drop)).execute(&server).await.unwrap();
 }
 
 /// A host of generation `g1`.
