@@ -28,6 +28,7 @@ pub async fn recover(store: &SharedStore, generation: &str, now: Timestamp) -> a
         now: Some(now),
         shutdown: CancellationToken::new(),
         abandoned: Arc::default(),
+        deferrals: Arc::default(),
     };
     let swept = scanner.sweep().await?.context("a generation is set")?;
     Ok((swept, scanner.until_idle().await?.recovered))

@@ -1,8 +1,8 @@
 //! Every statement, so that a test can prepare each on a migrated database.
 
 use super::{
-    batch, change, functions, import, lease, listen, look, migrate, operator, perspective, retention, schema, show, stats, sweep,
-    verbs,
+    batch, change, functions, import, lease, listen, look, migrate, operator, perspective, retention, schema, show,
+    stats, sweep, verbs,
 };
 
 /// The statements of this store by name; all of them take bound parameters.
