@@ -136,3 +136,37 @@ fn a_host_whose_store_goes_away_says_so_and_recovers_by_itself() {
     assert_eq!(host.get("/readyz").0, 200);
     assert_eq!(host.stop().code(), Some(0));
 }
+
+#[test]
+fn a_log_that_cannot_be_written_ends_nothing() {
+    let shop = Shop::with(&[letter(1, json!({})), letter(2, json!({}))]);
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let (mut command, _) = shop.program(&["scan", "--json"]).env("REPRIEVE_LOG__LEVEL", "info").into_command();
+    let scanned = command.stderr(full()).output().unwrap();
+    assert_eq!(scanned.status.code(), Some(0));
+    let counts: Value = serde_json::from_slice(&scanned.stdout).unwrap();
+    assert_eq!(counts["recovered"], 2);
+}
+
+#[test]
+fn a_host_that_is_told_to_stop_while_it_starts_ends_in_good_order() {
+    let shop = Shop::unmigrated();
+    let component = crate::policy::example::Language::Python.component();
+    let program = shop.program(&["serve", "--policy", component.to_str().unwrap(), "--generation", "g"]);
+    let program = program.env("REPRIEVE_POLICY__CACHE_DIR", "none").env("REPRIEVE_HTTP__LISTEN", "127.0.0.1:0");
+    let (mut command, _) = program.into_command();
+    let mut child = command.spawn().unwrap();
+    let pid = child.id().to_string();
+    // It listens to signals before it compiles, which takes seconds.
+    let listens = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim().to_owned();
+        u64::from_str_radix(&caught, 16).unwrap() & (1 << 14) != 0
+    };
+    while !listens() {
+        std::thread::yield_now();
+    }
+    assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(!shop.path().join("reprieve.db").exists());
+}

@@ -15,6 +15,7 @@ use super::exit::Ended;
 use super::program::Program;
 use super::signals::{Hangups, Stops};
 use crate::http::{self, HttpState};
+use crate::policy::PolicyEngine;
 use crate::recovery::{Scanner, Worker};
 use reloads::Reloads;
 
@@ -39,11 +40,25 @@ pub struct ServeArgs {
 /// Serves. What is wrong with arguments, port, policy or schema is found before the first scan, in this order.
 pub async fn run(args: &ServeArgs, program: &Program) -> anyhow::Result<Ended> {
     // From the start on: a deployment may ask for a reload, or change its mind, at any moment.
-    let (hangups, stops) = (Hangups::new(), Stops::new());
+    let (hangups, mut stops) = (Hangups::new(), Stops::new());
     let listen = program.config.http.listen;
     let listener = TcpListener::bind(listen)
         .await
         .with_context(|| format!("cannot listen on {listen}: set another address under [http] listen"))?;
+    let (scanner, engine) = tokio::select! {
+        prepared = prepared(args, program) => prepared?,
+        () = stops.told() => return Ok(Ended::Done),
+    };
+    let reloads = Reloads::new(program.source.clone(), program.config.clone(), engine, &scanner);
+    let reloads = tokio::spawn(reloads.run(hangups, scanner.shutdown.clone()));
+    tracing::info!(address = %listener.local_addr()?, store = program.store_name(), "serving");
+    service::ready("serving");
+    until_stopped(stops, listener, scanner, reloads, program.config.recovery.enabled).await?;
+    Ok(Ended::Done)
+}
+
+/// Loads the policy, then opens the store and brings its schema up to date.
+async fn prepared(args: &ServeArgs, program: &Program) -> anyhow::Result<(Scanner, PolicyEngine)> {
     // Before the store is touched: a host that cannot start must not have changed a schema.
     let policies = program.policies().await?;
     let engine = policies.engine.clone();
@@ -58,12 +73,7 @@ pub async fn run(args: &ServeArgs, program: &Program) -> anyhow::Result<Ended> {
     if scanner.generation.tag().is_none() {
         tracing::warn!("no generation is set: rows are tagged `unversioned` and nothing is swept; give --generation");
     }
-    let reloads = Reloads::new(program.source.clone(), program.config.clone(), engine, &scanner);
-    let reloads = tokio::spawn(reloads.run(hangups, scanner.shutdown.clone()));
-    tracing::info!(address = %listener.local_addr()?, store = program.store_name(), "serving");
-    service::ready("serving");
-    until_stopped(stops, listener, scanner, reloads, program.config.recovery.enabled).await?;
-    Ok(Ended::Done)
+    Ok((scanner, engine))
 }
 
 /// Runs worker, reloads and endpoints until a signal comes.

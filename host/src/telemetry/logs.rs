@@ -45,6 +45,8 @@ pub fn start(format: LogFormat, level: &str) -> Result<(), LevelError> {
     }
     let filter = EnvFilter::builder().parse(level).map_err(|error| refused(error.to_string()))?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    // A log that cannot be written, since its reader or its disk is gone, must not end what it speaks of.
+    let log = log.log_internal_errors(false);
     // A second start, as in tests, leaves the first log in place.
     let _ = match format {
         LogFormat::Text => log.with_ansi(false).fmt_fields(VisibleFields).finish().try_init(),
