@@ -42,3 +42,18 @@ fn the_service_manager_hears_of_readiness_life_reloads_and_the_end() {
     assert_eq!(host.stop().code(), Some(0));
     manager.hears("STOPPING=1");
 }
+
+#[test]
+fn a_service_manager_that_does_not_listen_holds_nothing_up() {
+    let shop = Shop::unmigrated();
+    let socket = shop.path().join("notify.sock");
+    let _deaf = UnixDatagram::bind(&socket).unwrap();
+    let program = shop.program(&["serve", "--generation", "g"]);
+    let program = program.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "2000");
+    let mut host = Host::start_program(program);
+    for _ in 0..200 {
+        host.signal("HUP");
+        host.told("told to reload by SIGHUP");
+    }
+    assert_eq!(host.stop().code(), Some(0));
+}

@@ -227,6 +227,43 @@ fn what_can_be_no_policy_is_rejected_and_the_next_good_file_is_taken() {
 }
 
 #[test]
+fn what_can_be_no_configuration_is_rejected_and_holds_nothing_up() {
+    let shop = Shop::unmigrated();
+    let config = shop.path().join("reprieve.toml");
+    fs::write(&config, "").unwrap();
+    let mut host = Host::start(&shop, &["--config", "reprieve.toml", "--generation", "g"]);
+    fs::remove_file(&config).unwrap();
+    host.told("policy rejected; the last good one serves on");
+    assert!(std::process::Command::new("mkfifo").arg(&config).status().unwrap().success());
+    host.signal("HUP");
+    host.told("told to reload by SIGHUP");
+    fs::remove_file(&config).unwrap();
+    fs::File::create(&config).unwrap().set_len(2 << 30).unwrap();
+    let mut rejected = host.told("policy rejected; the last good one serves on");
+    while !rejected["reason"].as_str().unwrap().contains("larger than 16 MiB") {
+        rejected = host.told("policy rejected; the last good one serves on");
+    }
+    fs::remove_file(&config).unwrap();
+    symlink("/dev/zero", &config).unwrap();
+    host.signal("HUP");
+    host.told("told to reload by SIGHUP");
+    assert_eq!(host.get("/healthz").0, 200);
+    assert_eq!(host.stop().code(), Some(0));
+}
+
+#[test]
+fn a_large_component_that_is_replaced_while_it_compiles_is_never_in_use() {
+    let (first, second) = (named("First"), named("Secnd"));
+    let mut swap = Swapping::with(&first);
+    let large = fs::read(crate::policy::example::Language::Python.component()).unwrap();
+    renamed_over(&swap.file, large);
+    swap.host.signal("HUP");
+    swap.host.told("told to reload by SIGHUP");
+    renamed_over(&swap.file, &second);
+    swap.is_in_use(&second);
+}
+
+#[test]
 fn sighup_reloads_and_says_so_also_when_nothing_has_changed() {
     let (first, second) = (named("First"), named("Secnd"));
     let mut swap = Swapping::with(&first);

@@ -63,6 +63,8 @@ pub fn from_toml(value: toml::Value) -> Value {
     match value {
         toml::Value::String(text) => Value::String(text),
         toml::Value::Integer(number) => Value::from(number),
+        // What JSON cannot hold becomes text, for the policy to refuse.
+        toml::Value::Float(number) if !number.is_finite() => Value::String(number.to_string()),
         toml::Value::Float(number) => Value::from(number),
         toml::Value::Boolean(flag) => Value::Bool(flag),
         toml::Value::Datetime(time) => Value::String(time.to_string()),
@@ -103,6 +105,8 @@ mod tests {
     fn a_time_becomes_text_and_numbers_stay_numbers() {
         let read = SettingsFormat::Toml.read("since = 2026-01-01T00:00:00Z\nratio = 0.5\nmany = [1, 2]").unwrap();
         assert_eq!(Value::Object(read), json!({"since": "2026-01-01T00:00:00Z", "ratio": 0.5, "many": [1, 2]}));
+        let odd = SettingsFormat::Toml.read("a = nan\nb = -inf").unwrap();
+        assert_eq!(Value::Object(odd), json!({"a": "NaN", "b": "-inf"}));
     }
 
     #[test]

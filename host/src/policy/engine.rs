@@ -80,6 +80,8 @@ pub struct Shared {
     pub start: TimeLimit,
     /// Where guests run.
     pub threads: GuestThreads,
+    /// Where policies are tried before they count.
+    pub trial_thread: GuestThreads,
     /// A permit for each component instance that the pool has room for.
     pub room: Arc<Semaphore>,
 }
@@ -103,6 +105,7 @@ impl PolicyEngine {
                 call: limit(limits.call_time),
                 start: limit(limits.start_time),
                 threads: GuestThreads::start(options.threads).map_err(EngineError::Threads)?,
+                trial_thread: GuestThreads::start(1).map_err(EngineError::Threads)?,
                 room: Arc::new(Semaphore::new(wasm_config::POOL_INSTANCES as usize)),
                 default_matrix: OnceLock::new(),
                 engine,

@@ -140,12 +140,15 @@ impl LoadError {
         None
     }
 
-    /// Whether the same files may be taken another time: the machine was out of threads, or too busy for an answer in
-    /// time.
+    /// Whether the same files may be taken another time: the machine was out of threads, descriptors or memory, or too
+    /// busy for an answer in time.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         if let Self::Probe { failure, .. } = self {
             return matches!(failure.kind, FailureKind::Timeout | FailureKind::Start | FailureKind::Host);
+        }
+        if let Self::Read { source, .. } | Self::ReadSettings { source, .. } = self {
+            return is_shortage(source);
         }
         matches!(self, Self::Thread(_) | Self::Ended)
     }
@@ -162,4 +165,11 @@ impl LoadError {
         }
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
+}
+
+/// Whether a file could not be read for want of something that others give back.
+fn is_shortage(error: &io::Error) -> bool {
+    const NO_DESCRIPTOR_LEFT: [i32; 2] = [23, 24];
+    matches!(error.kind(), io::ErrorKind::OutOfMemory | io::ErrorKind::Interrupted | io::ErrorKind::ResourceBusy)
+        || error.raw_os_error().is_some_and(|code| NO_DESCRIPTOR_LEFT.contains(&code))
 }

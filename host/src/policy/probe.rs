@@ -15,7 +15,7 @@ use super::{LoadError, Policy};
 ///
 /// The first member that refuses its settings, or that fails.
 pub async fn settings(policy: &Policy, now: Timestamp) -> Result<(), LoadError> {
-    let said = policy.session(now).validate().await;
+    let said = policy.session(now).trying().validate().await;
     let said = said.map_err(|failure| LoadError::Probe { asked: "when its settings were checked", failure })?;
     for (member, said) in policy.about().iter().zip(said) {
         said.map_err(|reason| LoadError::Settings { member: member.name.clone(), reason })?;
@@ -29,7 +29,7 @@ pub async fn settings(policy: &Policy, now: Timestamp) -> Result<(), LoadError> 
 ///
 /// The first failure.
 pub async fn samples(policy: &Policy, now: Timestamp) -> Result<usize, PolicyFailure> {
-    let mut session = policy.session(now);
+    let mut session = policy.session(now).trying();
     let reasons = FailureReason::named().chain([FailureReason(-1)]);
     let views = reasons.zip(0_u128..).map(|(reason, number)| sample(reason, number, now)).collect();
     session.ask(views).await.into_iter().collect::<Result<Vec<_>, _>>()?;

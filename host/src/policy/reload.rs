@@ -58,7 +58,8 @@ impl Reloader {
     }
 
     /// Reads the files of a chain and, when they hold something else than what is in use, compiles, checks and tries
-    /// it, and only then puts it in use. Refusing takes a second look, a tenth of a second later.
+    /// it, and only then puts it in use, unless they hold another thing by then. Refusing takes a second look, a tenth of
+    /// a second later.
     pub async fn reload(&mut self, chain: &[MemberSource]) -> Reload {
         let mut read = read_all(chain).await;
         for look in 1.. {
@@ -74,19 +75,22 @@ impl Reloader {
                 Ok(read) => self.engine.load_read(read).await,
                 Err(error) => Err(error),
             };
-            let error = match loaded {
+            if loaded.is_err() {
+                tokio::time::sleep(SECOND_LOOK).await;
+            }
+            // A large component takes seconds to compile: what it was replaced by meanwhile counts.
+            read = read_all(chain).await;
+            if self::seen(&read) != seen && look < MOST_LOOKS {
+                continue;
+            }
+            return match loaded {
                 Ok(policy) => {
                     self.live.replace(policy.clone());
                     self.refused = None;
-                    return Reload::Loaded(policy);
+                    Reload::Loaded(policy)
                 }
-                Err(error) => error,
+                Err(error) => self.refuse(&error, seen),
             };
-            tokio::time::sleep(SECOND_LOOK).await;
-            read = read_all(chain).await;
-            if self::seen(&read) == seen || look == MOST_LOOKS {
-                return self.refuse(&error, seen);
-            }
         }
         Reload::RefusedBefore
     }

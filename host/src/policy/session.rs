@@ -23,6 +23,7 @@ pub struct Session {
     now_ms: u64,
     seat: Option<Seat>,
     isolated: bool,
+    trying: bool,
 }
 
 /// A place in the pool. It travels to the guests' thread and back, so that the place is taken for as long as an
@@ -34,13 +35,19 @@ struct Seat {
 
 impl Session {
     pub(super) fn new(loaded: Arc<Loaded>, now: Timestamp) -> Self {
-        Self { loaded, now_ms: unix_ms(now), seat: None, isolated: false }
+        Self { loaded, now_ms: unix_ms(now), seat: None, isolated: false, trying: false }
     }
 
     /// The same with a fresh instance for every entry: nothing can carry over from one to the next, at some cost.
     #[must_use]
     pub fn isolated(mut self) -> Self {
         self.isolated = true;
+        self
+    }
+
+    /// The same on the thread where policies are tried: one that loops in its start holds up no scan.
+    pub(super) fn trying(mut self) -> Self {
+        self.trying = true;
         self
     }
 
@@ -93,7 +100,9 @@ impl Session {
             None => Seat { instance: None, _room: room(Arc::clone(&self.loaded)).await? },
         };
         let (loaded, now_ms) = (Arc::clone(&self.loaded), self.now_ms);
-        let run = self.loaded.shared.threads.run(move |runtime| {
+        let shared = &self.loaded.shared;
+        let threads = if self.trying { &shared.trial_thread } else { &shared.threads };
+        let run = threads.run(move |runtime| {
             let result = task(runtime, &loaded, &mut seat, now_ms);
             (seat, result)
         });

@@ -89,9 +89,10 @@ impl Asker {
         };
         let failed: Vec<(&Candidate, &mut Asking)> =
             rows.iter().zip(askings).filter(|(_, asking)| asking.answers.is_err()).collect();
-        if failed.is_empty() {
+        let Some(failure) = failed.first().and_then(|(_, asking)| asking.answers.as_ref().err()).cloned() else {
             return;
-        }
+        };
+        tracing::warn!(rows = failed.len(), failure, "the policy failed; the default matrix is asked instead");
         let again = failed.iter().map(|(row, _)| PolicyView::of(&row.entry)).collect();
         let answers = self.fallback.get_or_insert_with(|| fallback.session(now)).ask(again).await;
         for ((_, asking), answer) in failed.into_iter().zip(answers) {

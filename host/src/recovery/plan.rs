@@ -138,7 +138,7 @@ fn policy_failed(entry: &DeadLetter, inputs: String, asking: &Asking, failure: &
     let before = if entry.policy_error_digest.as_ref() == Some(digest) { entry.policy_errors } else { 0 };
     let errors = before.saturating_add(1);
     let standing = after_policy_error(errors, terms.max_policy_errors, terms.now);
-    let note = format!("policy {} failed: {failure}", asking.asked.name);
+    let note = failure.to_owned();
     let kind = if standing.status == RecoveryStatus::Pending { Kind::PolicyError } else { Kind::HeldByPolicyError };
     let ending = Ending {
         dead_letter_id: entry.dead_letter_id,

@@ -40,6 +40,11 @@ impl Refusals {
         self.configuration = None;
     }
 
+    /// Whether anything is refused now.
+    pub const fn stand(&self) -> bool {
+        self.configuration.is_some() || self.chain.is_some()
+    }
+
     /// What the chain's files hold cannot be used.
     pub fn chain_refused(&mut self, refusal: Refusal) {
         self.chain = Some(self.told(refusal));

@@ -84,7 +84,7 @@ impl Reloads {
             self.reloader.forget_refusal();
             self.refusals.forget_configuration();
             self.reload(true).await;
-            service::ready("reloaded");
+            service::ready(if self.refusals.stand() { "serving; the last reload was rejected" } else { "reloaded" });
         }
     }
 
