@@ -67,17 +67,23 @@ impl FileWatch {
         }
     }
 
-    /// Watches these files, and no others, from now on. To be called again after each change, since a swapped link
-    /// leads elsewhere.
+    /// Watches these files, and no others, from now on. To be called before they are read, and again after each change,
+    /// since a swapped link leads elsewhere.
     pub fn watch(&mut self, files: Vec<PathBuf>) {
-        // Before the watches are moved: what changes meanwhile shows in the next look.
-        self.marks = files.iter().map(|file| mark(file)).collect();
+        // Those watched before keep their marks: they may have been read since, and changed again.
+        let known: BTreeMap<PathBuf, Mark> = self.files.drain(..).zip(self.marks.drain(..)).collect();
+        self.marks = files.iter().map(|file| known.get(file).copied().unwrap_or_else(|| mark(file))).collect();
         let names: BTreeSet<PathBuf> = files.iter().flat_map(|file| links::names(file)).collect();
         let folders = names.iter().filter_map(|name| links::nearest_folder(name));
         let folders = folders.map(|folder| (folder.clone(), identity(&folder))).collect();
         *self.heard.names.lock().unwrap_or_else(PoisonError::into_inner) = names;
         self.watch_folders(folders);
         self.files = files;
+    }
+
+    /// Takes the files for known as they are now. To be called before they are read again.
+    pub fn look(&mut self) {
+        self.marks = self.files.iter().map(|file| mark(file)).collect();
     }
 
     fn watch_folders(&mut self, folders: BTreeMap<PathBuf, Option<(u64, u64)>>) {
@@ -200,7 +206,7 @@ mod tests {
         watch.watch(vec![file.clone()]);
         fs::write(&file, "one").unwrap();
         assert!(is_heard(&watch).await);
-        watch.watch(vec![file.clone()]);
+        watch.look();
         fs::remove_file(&file).unwrap();
         assert!(is_heard(&watch).await);
     }

@@ -90,8 +90,10 @@ impl Reloads {
 
     /// One reload; `asked` for by a signal, it is told also when nothing has changed.
     async fn reload(&mut self, asked: bool) {
+        // Before anything is read, so that what changes from now on is noticed.
+        self.watch_files(true).await;
         self.read_configuration().await;
-        self.watch_files().await;
+        self.watch_files(false).await;
         self.retry.at = None;
         match self.reloader.reload(&self.chain).await {
             Reload::Loaded(policy) => {
@@ -141,13 +143,17 @@ impl Reloads {
         self.refusals.configuration_refused(Refusal { digest: None, reason: error.to_string(), may_pass: false });
     }
 
-    /// Watches the files that count now, on a thread where waiting for a disk holds nobody up.
-    async fn watch_files(&mut self) {
+    /// Watches the files that count now, on a thread where waiting for a disk holds nobody up; before they are read, they
+    /// are looked at.
+    async fn watch_files(&mut self, look: bool) {
         let files = self.chain.iter().flat_map(MemberSource::files).map(PathBuf::from);
         let files: Vec<PathBuf> = files.chain(self.source.file()).collect();
         let Some(mut watch) = self.watch.take() else { return };
         let watched = tokio::task::spawn_blocking(move || {
             watch.watch(files);
+            if look {
+                watch.look();
+            }
             watch
         });
         self.watch = watched.await.ok();
