@@ -1,8 +1,8 @@
 //! A program that drains events into a read model, meets one that it cannot read, and catches up after a fix.
 //!
 //! `cargo run --example perspective-drainer` tells the story on a SQLite file of its own; with a URL behind `--`, such
-//! as `postgres://user@host/database`, on that store, which must be an empty one. Every number is read from the store,
-//! and the clock is moved along, so nothing waits. The cap on attempts is `[perspective]`'s of Reprieve's configuration.
+//! as `postgres://user@host/database`, on that store, which must be an empty one. The clock is moved along, so nothing
+//! waits. The cap on attempts is `[perspective]`'s of Reprieve's configuration.
 
 #![allow(clippy::print_stdout, reason = "it tells a story")]
 
@@ -39,9 +39,10 @@ async fn main() -> anyhow::Result<()> {
 
 async fn tell(url: &str) -> anyhow::Result<()> {
     let store = open::open(url, &open::Options { create: true, ..open::Options::default() }).await?;
-    store.migrate(false).await?;
     let model = ReadModel::connect(url).await?;
-    ensure!(model.is_new().await?, "{} holds events already: name an empty database", open::redact(url));
+    ensure!(model.is_empty().await?, "{} holds tables already: name an empty database", open::redact(url));
+    store.migrate(false).await?;
+    model.create().await?;
     let config = Config::load(None, std::env::vars_os(), Overrides::default())?;
     let cap = config.perspective.max_perspective_event_attempts;
     let cap = cap.context("perspective.max_perspective_event_attempts is \"none\": this story would not end")?;

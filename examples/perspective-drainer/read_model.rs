@@ -15,8 +15,9 @@ const ADD: &str = "insert into order_lines (event_id, customer, cents) values ($
 const TOTALS: &str =
     "select customer, count(*), cast(sum(cents) as bigint) from order_lines group by customer order by 1";
 const MISSING: &str = "select (select count(*) from wh_event_store) - (select count(*) from order_lines)";
-const IS_NEW: &str = "select (select count(*) from wh_event_store) + (select count(*) from wh_dead_letters)
-    + (select count(*) from wh_perspective_events) + (select count(*) from order_lines)";
+const TABLES_ON_POSTGRES: &str =
+    "select count(*) from pg_tables where schemaname not in ('pg_catalog', 'information_schema')";
+const TABLES_ON_SQLITE: &str = "select count(*) from sqlite_master";
 const LAST_FAILURE: &str = "select cast(attempts as bigint), error from wh_perspective_events where error is not null";
 const ATTEMPTS_OF_THE_DEAD: &str = "select cast(attempts_when_dlq as bigint) from wh_dead_letters";
 
@@ -50,22 +51,31 @@ macro_rules! on_either {
 }
 
 impl ReadModel {
-    /// Connects to a store's URL and makes the table.
+    /// Connects to a store's URL.
     pub async fn connect(url: &str) -> anyhow::Result<Self> {
         let model = match url.strip_prefix("sqlite://") {
             Some(_) => Self::Sqlite(SqlitePoolOptions::new().max_connections(1).connect(url).await?),
             None => Self::Postgres(PgPoolOptions::new().max_connections(2).connect(url).await?),
         };
-        match &model {
-            Self::Postgres(pool) => sqlx::query(CREATE).execute(pool).await.map(drop)?,
-            Self::Sqlite(pool) => sqlx::query(CREATE).execute(pool).await.map(drop)?,
-        }
         Ok(model)
     }
 
-    /// Whether nothing has happened here yet.
-    pub async fn is_new(&self) -> anyhow::Result<bool> {
-        self.number(IS_NEW).await.map(|rows| rows == 0)
+    /// Makes the table.
+    pub async fn create(&self) -> anyhow::Result<()> {
+        match self {
+            Self::Postgres(pool) => sqlx::query(CREATE).execute(pool).await.map(drop)?,
+            Self::Sqlite(pool) => sqlx::query(CREATE).execute(pool).await.map(drop)?,
+        }
+        Ok(())
+    }
+
+    /// Whether the database has no table yet.
+    pub async fn is_empty(&self) -> anyhow::Result<bool> {
+        let tables = match self {
+            Self::Postgres(_) => TABLES_ON_POSTGRES,
+            Self::Sqlite(_) => TABLES_ON_SQLITE,
+        };
+        self.number(tables).await.map(|tables| tables == 0)
     }
 
     /// Events that are not in the read model.

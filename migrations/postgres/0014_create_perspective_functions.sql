@@ -13,11 +13,36 @@ begin
 end
 $$;
 
--- What one claim of a stream excludes another of it by. Claims of single perspectives share the stream.
+create or replace function reprieve_require_lease(p_lease_seconds double precision) returns void
+language plpgsql stable security invoker set search_path from current as $$
+begin
+    if p_lease_seconds is null or p_lease_seconds <= 0 then
+        raise exception using
+            errcode = 'invalid_parameter_value',
+            message = format('p_lease_seconds is %s', coalesce(p_lease_seconds::text, 'NULL')),
+            hint = 'expected a number of seconds above 0';
+    end if;
+end
+$$;
+
+-- What one claim of a stream excludes another of it by. Claims of single perspectives share the stream. Streams share a
+-- thousand locks: one for each would fill the server's table of locks, and other sessions would find no room there.
 create or replace function reprieve_stream_lock(p_stream_id uuid, p_perspective_name text) returns bigint
 language plpgsql stable security invoker set search_path from current as $$
 begin
-    return hashtextextended(concat_ws('|', 'reprieve events', current_schema(), p_stream_id, p_perspective_name), 0);
+    return hashtextextended(
+        concat_ws('|', 'reprieve events', current_schema(), p_perspective_name is null,
+            hashtextextended(concat_ws('|', p_stream_id, p_perspective_name), 0) & 1023), 0);
+end
+$$;
+
+-- How many rows of a stream and perspective a claim takes at most that goes as far as a row with so many attempts. One
+-- that was claimed three times in vain may be what ends its claimers, and those claimed with it spend their attempts on
+-- its account: so fewer come with each further attempt, in the end it alone.
+create or replace function reprieve_company(p_attempts integer) returns integer
+language plpgsql immutable security invoker set search_path from current as $$
+begin
+    return case when p_attempts < 3 then 2147483647 else (array[256, 64, 16, 4, 1])[least(p_attempts - 2, 5)] end;
 end
 $$;
 
@@ -36,9 +61,8 @@ end
 $$;
 
 -- Of the rows that a claim could lock, those that may be applied now: nothing behind an open row of the same stream and
--- perspective that was not locked or is not due; and a row that has failed, or was claimed three times in vain, comes
--- without those behind it, so that these do not spend their attempts on its account. A row whose event is gone stops
--- none.
+-- perspective that was not locked, is not due or has failed, and in the company that reprieve_company allows. A row whose
+-- event is gone stops none.
 create or replace function reprieve_in_order(
     p_stream_ids uuid[], p_perspective_name text, p_ids uuid[], p_taken boolean[]
 ) returns table (event_work_id uuid, taken boolean)
@@ -49,17 +73,23 @@ begin
     select o.event_work_id, o.taken
     from (
         select w.event_work_id, c.taken, c.id is not null as locked,
-            bool_or(e.event_id is not null and (c.id is null or w.error is not null or w.attempts >= 3)) over (
-                partition by w.stream_id, w.perspective_name
-                order by coalesce(e.commit_sequence, 9223372036854775807), w.event_id
-                rows between unbounded preceding and 1 preceding) as stopped
+            bool_or(e.event_id is not null and (c.id is null or w.error is not null)) over earlier as stopped,
+            row_number() over (partition by w.stream_id, w.perspective_name
+                order by coalesce(e.commit_sequence, 9223372036854775807), w.event_id) as place,
+            min(case when e.event_id is not null then reprieve_company(w.attempts) end) over up_to_here as company
         from wh_perspective_events w
         left join unnest(p_ids, p_taken) as c (id, taken) on c.id = w.event_work_id
         left join wh_event_store e on e.event_id = w.event_id
         where w.stream_id = any (p_stream_ids) and w.processed_at is null
             and (p_perspective_name is null or w.perspective_name = p_perspective_name)
+        window earlier as (partition by w.stream_id, w.perspective_name
+                order by coalesce(e.commit_sequence, 9223372036854775807), w.event_id
+                rows between unbounded preceding and 1 preceding),
+            up_to_here as (partition by w.stream_id, w.perspective_name
+                order by coalesce(e.commit_sequence, 9223372036854775807), w.event_id
+                rows between unbounded preceding and current row)
     ) o
-    where o.locked and o.stopped is not true;
+    where o.locked and o.stopped is not true and (o.place = 1 or o.place <= coalesce(o.company, o.place));
 end
 $$;
 
@@ -84,6 +114,7 @@ declare
     v_taken boolean[];
 begin
     perform reprieve_require_instance(p_instance_id);
+    perform reprieve_require_lease(p_lease_seconds);
     v_streams := array(
         select s.id from unnest(v_streams) as s (id)
         where not exists (
@@ -108,7 +139,7 @@ begin
         from reprieve_in_order(v_streams, p_perspective_name, v_ids, v_taken) o;
     end if;
     update wh_perspective_events w
-    set attempts = w.attempts + c.taken::integer,
+    set attempts = least(w.attempts::bigint + c.taken::integer, 2147483647)::integer,
         claimed_at = case when c.taken then v_now else w.claimed_at end,
         instance_id = p_instance_id,
         lease_expiry = v_now + make_interval(secs => p_lease_seconds)
@@ -151,11 +182,17 @@ create or replace function claim_and_fetch_pending_perspective_events(
     metadata jsonb, commit_sequence bigint, attempts integer)
 language plpgsql volatile security invoker set search_path from current as $$
 begin
+    if p_perspective_name is null then
+        raise exception using
+            errcode = 'invalid_parameter_value',
+            message = 'p_perspective_name is NULL',
+            hint = 'expected the name of a perspective; get_stream_events claims for all of them';
+    end if;
     return query
     select c.stream_id, c.event_id, c.event_work_id, c.perspective_name, c.event_type, c.event_data, c.metadata,
         c.commit_sequence, c.attempts
     from reprieve_claim_events(
-        p_instance_id, array[p_stream_id], coalesce(p_perspective_name, ''), false, coalesce(p_lease_seconds, 300),
+        p_instance_id, array[p_stream_id], p_perspective_name, false, coalesce(p_lease_seconds, 300),
         p_now) c;
 end
 $$;
@@ -181,11 +218,16 @@ begin
                     select i.instance_id from wh_service_instances i
                     where i.last_heartbeat_at >= p_now - interval '5 minutes') as orphaned,
             bool_or(w.instance_id <> p_instance_id and w.lease_expiry > p_now
-                or p_in_order and e.event_id is not null
-                    and (w.scheduled_for > p_now or w.error is not null or w.attempts >= 3)) over (
+                or p_in_order and e.event_id is not null and (w.scheduled_for > p_now or w.error is not null)) over (
                 partition by w.stream_id, w.perspective_name
                 order by coalesce(e.commit_sequence, 9223372036854775807), w.event_id
-                rows between unbounded preceding and 1 preceding) as stopped
+                rows between unbounded preceding and 1 preceding) as stopped,
+            row_number() over (partition by w.stream_id, w.perspective_name
+                order by coalesce(e.commit_sequence, 9223372036854775807), w.event_id) as nth,
+            min(case when p_in_order and e.event_id is not null then reprieve_company(w.attempts) end) over (
+                partition by w.stream_id, w.perspective_name
+                order by coalesce(e.commit_sequence, 9223372036854775807), w.event_id
+                rows between unbounded preceding and current row) as company
         from wh_perspective_events w
         left join wh_event_store e on e.event_id = w.event_id
         where w.processed_at is null
@@ -196,7 +238,7 @@ begin
             and (p_stream_ids is null or (w.stream_id, w.perspective_name) in (
                 select * from unnest(p_stream_ids, p_perspective_names)))
     ) o
-    where o.orphaned and o.stopped is not true
+    where o.orphaned and o.stopped is not true and (o.nth = 1 or o.nth <= coalesce(o.company, o.nth))
     order by o.stream_id, o.perspective_name, o.place, o.event_id
     limit p_max;
 end
@@ -214,6 +256,13 @@ declare
     v_ids uuid[];
 begin
     perform reprieve_require_instance(p_instance_id);
+    perform reprieve_require_lease(p_lease_seconds);
+    if p_max is null or p_max < 0 then
+        raise exception using
+            errcode = 'invalid_parameter_value',
+            message = format('p_max is %s', coalesce(p_max::text, 'NULL')),
+            hint = 'expected the most rows to take over, 0 or more';
+    end if;
     select coalesce(array_agg(p.stream_id), '{}'), coalesce(array_agg(p.perspective_name), '{}')
     into v_streams, v_names
     from (
@@ -231,7 +280,7 @@ begin
         for update of w skip locked
     ) l;
     update wh_perspective_events w
-    set attempts = w.attempts + 1,
+    set attempts = least(w.attempts::bigint + 1, 2147483647)::integer,
         claimed_at = v_now,
         instance_id = p_instance_id,
         lease_expiry = v_now + make_interval(secs => p_lease_seconds)
@@ -345,7 +394,7 @@ begin
         (instance_id, service_name, host_name, process_id, started_at, last_heartbeat_at, metadata)
     values (p_instance_id, p_service_name, p_host_name, p_process_id, v_now, v_now, p_metadata)
     on conflict (instance_id) do update
-    set last_heartbeat_at = excluded.last_heartbeat_at, metadata = coalesce(excluded.metadata, i.metadata);
+    set last_heartbeat_at = greatest(i.last_heartbeat_at, excluded.last_heartbeat_at), metadata = coalesce(excluded.metadata, i.metadata);
 end
 $$;
 
@@ -434,21 +483,35 @@ begin
             where s.message_id = any (p_source_ids) and s.instance_id = p_instance_id and s.processed_at is null
             order by s.message_id
             for update) l;
-    else
+    when 'wh_perspective_events' then
         v_leased := reprieve_lock_owned_events(p_instance_id, p_source_ids);
+    else
+        raise exception using
+            errcode = 'invalid_parameter_value',
+            message = format('source table %s is unknown', coalesce(quote_literal(p_source_table), 'NULL')),
+            hint = 'expected wh_outbox, wh_inbox or wh_perspective_events';
     end case;
     select array_agg(a.source_id order by a.source_id) as source_ids,
         array_agg(a.dead_letter_id order by a.source_id) as dead_letter_ids,
         array_agg(a.error_text order by a.source_id) as error_texts
     into v_chosen
-    from unnest(p_source_ids, p_dead_letter_ids, p_error_texts) as a (source_id, dead_letter_id, error_text)
+    from (
+        select distinct on (u.source_id) u.source_id, u.dead_letter_id, u.error_text
+        from unnest(p_source_ids, p_dead_letter_ids, p_error_texts)
+            with ordinality as u (source_id, dead_letter_id, error_text, n)
+        order by u.source_id, u.n
+    ) a
     join unnest(v_leased) as l (id) on l.id = a.source_id;
     select * into v_result
     from reprieve_move_apart(p_source_table, coalesce(v_chosen.source_ids, '{}'), v_chosen.dead_letter_ids,
         v_chosen.error_texts, p_failure_reason, p_instance_id, p_generation, coalesce(p_now, clock_timestamp()));
     return query
-    select a.id, case when f.id is not null then 'failed' when l.id is not null then 'moved' else 'gone' end, f.problem
-    from unnest(p_source_ids) with ordinality a (id, n)
+    select a.id, case when a.again then 'gone' when f.id is not null then 'failed' when l.id is not null then 'moved'
+        else 'gone' end, f.problem
+    from (
+        select u.id, u.n, row_number() over (partition by u.id order by u.n) > 1 as again
+        from unnest(p_source_ids) with ordinality u (id, n)
+    ) a
     left join unnest(v_leased) as l (id) on l.id = a.id
     left join unnest(v_result.p_failed, v_result.p_problems) as f (id, problem) on f.id = a.id
     order by a.n;

@@ -49,13 +49,29 @@ on_both_stores! {
         assert_eq!(claimed(&store, 2, 101, 3).await, [3]);
     }
 
-    async fn a_row_that_was_claimed_three_times_in_vain_comes_alone(store: Backend) {
-        arrives_as(&store, 1, 1, json!({"attempts": 2})).await;
-        arrives(&store, 2, 1).await;
-        assert_eq!(claimed(&store, 1, 0, 2).await, [1, 2]);
+    async fn a_row_that_is_claimed_in_vain_again_and_again_comes_with_ever_fewer_others_and_in_the_end_alone(store: Backend) {
+        for n in 1..=300 {
+            arrives(&store, n, 1).await;
+        }
+        let mut companies = Vec::new();
+        for claim in 0..10 {
+            companies.push(claimed(&store, u64::from(claim % 2 == 0) + 1, claim * 60, 300).await);
+        }
+        let sizes: Vec<usize> = companies.iter().map(Vec::len).collect();
+        assert_eq!(sizes, [300, 300, 300, 256, 64, 16, 4, 1, 1, 1]);
+        assert!(companies.iter().all(|company| company.iter().copied().eq(1..=company.len() as u64)), "in order");
+        assert_eq!((attempts(&store, 1).await, attempts(&store, 2).await), (10, 7));
+    }
 
-        assert_eq!(claimed(&store, 2, 60, 2).await, [1]);
-        assert_eq!((attempts(&store, 1).await, attempts(&store, 2).await), (4, 1));
+    async fn rows_that_were_all_claimed_in_vain_are_not_drained_one_by_one(store: Backend) {
+        for n in 1..=300 {
+            arrives_as(&store, n, 1, json!({"attempts": 3})).await;
+        }
+        let first = claimed(&store, 1, 0, 300).await;
+        assert_eq!(first.len(), 256);
+        let done: Vec<_> = first.into_iter().map(source).collect();
+        store.complete_events(instance(1), &done, Some(at(1))).await.unwrap();
+        assert_eq!(claimed(&store, 1, 1, 300).await.len(), 44);
     }
 
     async fn an_event_that_is_gone_stops_none(store: Backend) {

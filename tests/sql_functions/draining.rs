@@ -227,3 +227,50 @@ fn an_instance_shows_that_it_is_alive() {
     assert_eq!(database.run(&stale), instance(1).to_string());
     assert_eq!(orphans(16), "1");
 }
+
+#[test]
+fn arguments_that_make_no_sense_are_refused_by_name() {
+    let database = database();
+    database.run(&perspective_events(&[1]));
+    let (who, stream) = (instance(1), stream(1));
+    for (call, expected) in [
+        (format!("get_stream_events('{who}', array['{stream}'::uuid], {NOON}, 0)"), "p_lease_seconds is 0"),
+        (format!("get_stream_events('{who}', array['{stream}'::uuid], {NOON}, -5)"), "p_lease_seconds is -5"),
+        (
+            format!("claim_and_fetch_pending_perspective_events('{stream}', null, '{who}', 60, {NOON})"),
+            "p_perspective_name is NULL",
+        ),
+        (format!("claim_orphaned_perspective_events('{who}', -1, {NOON})"), "p_max is -1"),
+        (format!("claim_orphaned_perspective_events('{who}', null, {NOON})"), "p_max is NULL"),
+    ] {
+        let refused = database.refuses(&format!("select * from {call}"));
+        assert!(refused.contains(expected) && refused.contains("expected"), "{call}: {refused}");
+    }
+    assert_eq!(database.run("select attempts from wh_perspective_events"), "0");
+}
+
+#[test]
+fn a_claim_of_very_many_streams_leaves_room_in_the_servers_table_of_locks() {
+    let database = database();
+    database.run(&perspective_events(&[1]));
+    let many = format!("array(select gen_random_uuid() from generate_series(1, 20000)) || '{}'::uuid", stream(1));
+    let counted = database.run(&format!(
+        "begin;
+         select count(*) from get_stream_events('{}', {many}, {NOON});
+         select count(*) < 1100 from pg_locks where locktype = 'advisory' and pid = pg_backend_pid();
+         rollback;",
+        instance(1)
+    ));
+    assert_eq!(counted, "1\nt");
+}
+
+#[test]
+fn a_row_with_the_most_attempts_that_a_number_holds_keeps_no_other_from_being_claimed() {
+    let database = database();
+    database.run(&perspective_events(&[1, 2]));
+    database.run(&format!(
+        "update wh_perspective_events set attempts = 2147483647 where event_work_id = '{}'",
+        source(1)
+    ));
+    assert_eq!(database.run(&get_stream_events(1, NOON)), claimed(&[(1, 2_147_483_647), (2, 1)]));
+}

@@ -5,13 +5,13 @@ use std::ops::AddAssign;
 /// Numbers of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Drained {
-    /// Claimed: the sum of all below but `lost`.
+    /// Claimed.
     pub claimed: u64,
     /// Moved to the dead letters.
     pub moved: u64,
     /// Over the cap, but moved by somebody else.
     pub gone: u64,
-    /// Applied and reported.
+    /// Applied; all but the lost ones are reported.
     pub applied: u64,
     /// Known to have been applied a moment ago: only reported.
     pub recent: u64,
@@ -19,8 +19,16 @@ pub struct Drained {
     pub failed: u64,
     /// Left alone behind a failed one of their stream and perspective, or because the lease had ended.
     pub waiting: u64,
-    /// Applied, but another instance had taken the row over meanwhile: it is applied once more.
+    /// Applied or failed, but another instance had taken the row over meanwhile: it is applied once more.
     pub lost: u64,
+}
+
+impl Drained {
+    /// Whether any row is not what it was before: else the next step would find the same.
+    #[must_use]
+    pub const fn made_progress(&self) -> bool {
+        self.moved + self.failed + (self.applied + self.recent).saturating_sub(self.lost) > 0
+    }
 }
 
 impl AddAssign for Drained {

@@ -13,6 +13,7 @@ use super::cooldown::Cooldown;
 use super::drained::Drained;
 use super::gate::Gate;
 use super::options::DrainerOptions;
+use crate::model::SourceTable;
 use crate::store::perspective::{ClaimedEvent, EventClaim, OrphanClaim};
 use crate::store::{PerspectiveStore, Result};
 
@@ -25,7 +26,7 @@ pub struct Drainer<A> {
     pub store: Arc<dyn PerspectiveStore>,
     /// What is done with the events.
     pub apply: Arc<A>,
-    /// What moves rows whose attempts are spent.
+    /// What moves rows whose attempts are spent. Its table and instance are the drainer's.
     pub gate: Gate,
     /// What has been applied a moment ago.
     pub cooldown: Cooldown,
@@ -62,7 +63,7 @@ impl<A: Apply> Drainer<A> {
         let begun = Instant::now();
         let claimed = self.claim(streams).await?;
         let mut drained = Drained { claimed: count(claimed.len()), ..Drained::default() };
-        let filtered = self.gate.filter(claimed, self.now).await;
+        let filtered = self.gate().filter(claimed, self.now).await;
         (drained.moved, drained.gone) = (filtered.moved, filtered.gone);
         if filtered.survivors.is_empty() {
             return Ok(drained);
@@ -86,7 +87,7 @@ impl<A: Apply> Drainer<A> {
             let streams = self.store.pending_streams(self.instance_id, max, self.now).await?;
             let drained = if streams.is_empty() { Drained::default() } else { self.drain(&streams).await? };
             total += drained;
-            if drained.claimed == drained.waiting {
+            if !drained.made_progress() {
                 return Ok(total);
             }
         }
@@ -106,6 +107,11 @@ impl<A: Apply> Drainer<A> {
             return Ok(Drained::default());
         }
         self.drain(&streams.into_iter().collect::<Vec<_>>()).await
+    }
+
+    /// The gate for what this instance claims, whatever it was made for.
+    fn gate(&self) -> Gate {
+        Gate { source_table: SourceTable::PerspectiveEvents, instance_id: self.instance_id, ..self.gate.clone() }
     }
 
     async fn claim(&self, streams: &[Uuid]) -> Result<Vec<ClaimedEvent>> {
@@ -128,8 +134,9 @@ impl<A: Apply> Drainer<A> {
             drained.applied = count(done.len()).saturating_sub(drained.recent);
         }
         if !failures.is_empty() {
-            self.store.fail_events(self.instance_id, &failures, self.now).await?;
-            drained.failed = count(failures.len());
+            let failed = self.store.fail_events(self.instance_id, &failures, self.now).await?;
+            drained.failed = count(failed.len());
+            drained.lost += count(failures.len().saturating_sub(failed.len()));
         }
         Ok(())
     }

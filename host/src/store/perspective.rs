@@ -21,8 +21,21 @@ pub const MIN_BACKOFF: Duration = Duration::from_secs(1);
 /// The longest wait after a failed attempt.
 pub const MAX_BACKOFF: Duration = Duration::from_secs(5 * 60);
 
-/// Claims in vain after which a row is claimed without those behind it.
-pub const SUSPECT_ATTEMPTS: i32 = 3;
+/// How many rows of a stream and perspective a claim takes at most that goes as far as a row with so many attempts.
+///
+/// One that was claimed three times in vain may be what ends its claimers, and those claimed with it spend their attempts
+/// on its account: so fewer come with each further attempt, in the end it alone.
+#[must_use]
+pub const fn company(attempts: i32) -> u64 {
+    match attempts {
+        ..3 => u64::MAX,
+        3 => 256,
+        4 => 64,
+        5 => 16,
+        6 => 4,
+        7.. => 1,
+    }
+}
 
 /// How long a row waits after a failure, when it has been claimed so often.
 #[must_use]
@@ -82,8 +95,8 @@ pub struct EventClaim<'a> {
     /// One perspective only.
     pub perspective: Option<&'a str>,
     /// Whether to leave out what must not be applied yet: rows behind an open one of the same stream and perspective
-    /// that is not due or could not be claimed. A row that has failed, or was claimed three times in vain, then comes
-    /// without those behind it, so that these spend no attempts on its account. A row whose event is gone stops none.
+    /// that is not due or could not be claimed. A row that has failed then comes without those behind it, and one that
+    /// was claimed in vain in the [`company`] that its attempts allow. A row whose event is gone stops none.
     pub in_order: bool,
     /// How long they are leased.
     pub lease: Duration,

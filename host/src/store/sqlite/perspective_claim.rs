@@ -1,6 +1,6 @@
 //! Claiming rows of streams.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
@@ -10,7 +10,7 @@ use super::connect::Write;
 use super::values::{Cell, json_ids, json_list, time_text};
 use crate::model::time::later;
 use crate::store::Result;
-use crate::store::perspective::{ClaimedEvent, EventClaim, SUSPECT_ATTEMPTS, StoredEvent};
+use crate::store::perspective::{ClaimedEvent, EventClaim, StoredEvent, company};
 
 /// The open rows of streams (?1), of one perspective unless ?2 is NULL, in the order in which they are applied.
 const OPEN: &str = "select w.event_work_id, w.stream_id, w.event_id, w.perspective_name, w.attempts, w.claimed_at, \
@@ -20,7 +20,7 @@ const OPEN: &str = "select w.event_work_id, w.stream_id, w.event_id, w.perspecti
     where w.stream_id in (select value from json_each(?1)) and w.processed_at is null \
     and (?2 is null or w.perspective_name = ?2) \
     order by w.stream_id, e.commit_sequence is null, e.commit_sequence, w.event_id, w.perspective_name";
-const TAKE: &str = "update wh_perspective_events set attempts = attempts + (instance_id is not ?1), \
+const TAKE: &str = "update wh_perspective_events set attempts = min(attempts + (instance_id is not ?1), 2147483647), \
     claimed_at = case when instance_id is not ?1 then ?2 else claimed_at end, instance_id = ?1, lease_expiry = ?3 \
     where event_work_id in (select value from json_each(?4))";
 
@@ -63,18 +63,35 @@ async fn claim_in(
 fn choose(open: &[OpenRow], in_order: bool) -> Vec<bool> {
     let held: HashSet<Uuid> =
         open.iter().filter(|row| row.hold == Hold::Another).map(|row| row.event.stream_id).collect();
-    let mut stopped: HashSet<(Uuid, &str)> = HashSet::new();
+    let mut ways: HashMap<(Uuid, &str), Way> = HashMap::new();
     let mut taken = Vec::with_capacity(open.len());
     for row in open {
-        let stream = (row.event.stream_id, row.event.perspective_name.as_str());
+        let way = ways.entry((row.event.stream_id, row.event.perspective_name.as_str())).or_default();
         let free = row.due && !held.contains(&row.event.stream_id);
-        taken.push(free && !(in_order && stopped.contains(&stream)));
-        let suspect = row.failed || row.event.attempts >= SUSPECT_ATTEMPTS;
-        if row.event.event.is_some() && (!free || suspect) {
-            stopped.insert(stream);
+        way.places += 1;
+        if row.event.event.is_some() {
+            way.company = way.company.min(company(row.event.attempts));
         }
+        let may = !way.stopped && (way.places == 1 || way.places <= way.company);
+        taken.push(free && (may || !in_order));
+        way.stopped |= row.event.event.is_some() && (!free || row.failed);
     }
     taken
+}
+
+/// How far a claim goes along a stream and perspective.
+struct Way {
+    /// The rows so far.
+    places: u64,
+    /// How many it may be at most.
+    company: u64,
+    stopped: bool,
+}
+
+impl Default for Way {
+    fn default() -> Self {
+        Self { places: 0, company: u64::MAX, stopped: false }
+    }
 }
 
 /// Whose a row is.

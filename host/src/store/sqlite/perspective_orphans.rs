@@ -18,6 +18,24 @@ macro_rules! earlier {
     };
 }
 
+/// The same with the row itself.
+macro_rules! up_to_here {
+    () => {
+        "(partition by w.stream_id, w.perspective_name order by coalesce(e.commit_sequence, 9223372036854775807), \
+         w.event_id rows between unbounded preceding and current row)"
+    };
+}
+
+/// [`crate::store::perspective::company`] in SQL.
+macro_rules! company {
+    ($attempts:literal) => {
+        concat!(
+            "case when ", $attempts, " < 3 then 9223372036854775807 when ", $attempts, " = 3 then 256 when ", $attempts,
+            " = 4 then 64 when ", $attempts, " = 5 then 16 when ", $attempts, " = 6 then 4 else 1 end"
+        )
+    };
+}
+
 /// ?1 the caller, ?2 now, ?3 the last heartbeat of a live instance, ?4 the most rows, ?5 whether in order.
 const ORPHANS: &str = concat!(
     "select o.event_work_id, o.stream_id, o.perspective_name from (\
@@ -27,15 +45,21 @@ const ORPHANS: &str = concat!(
      and (w.scheduled_for is null or w.scheduled_for <= ?2) and w.instance_id not in (\
          select i.instance_id from wh_service_instances i where i.last_heartbeat_at >= ?3) as orphaned, \
      max(w.instance_id <> ?1 and w.lease_expiry > ?2 or ?5 and e.event_id is not null \
-         and (w.scheduled_for > ?2 or w.error is not null or w.attempts >= 3)) over ",
+         and (w.scheduled_for > ?2 or w.error is not null)) over ",
     earlier!(),
-    " as stopped from wh_perspective_events w left join wh_event_store e on e.event_id = w.event_id \
+    " as stopped, count(*) over ",
+    earlier!(),
+    " as behind, min(case when ?5 and e.event_id is not null then ",
+    company!("w.attempts"),
+    " end) over ",
+    up_to_here!(),
+    " as company from wh_perspective_events w left join wh_event_store e on e.event_id = w.event_id \
      where w.processed_at is null and w.stream_id in (select d.stream_id from wh_perspective_events d \
          where d.processed_at is null and d.instance_id <> ?1 and (d.lease_expiry is null or d.lease_expiry <= ?2))) o \
-     where o.orphaned and not coalesce(o.stopped, 0) \
+     where o.orphaned and not coalesce(o.stopped, 0) and (o.behind = 0 or o.behind < coalesce(o.company, o.behind + 1)) \
      order by o.stream_id, o.perspective_name, o.place, o.event_id limit ?4"
 );
-const TAKE: &str = "update wh_perspective_events set attempts = attempts + 1, claimed_at = ?2, instance_id = ?1, \
+const TAKE: &str = "update wh_perspective_events set attempts = min(attempts + 1, 2147483647), claimed_at = ?2, instance_id = ?1, \
     lease_expiry = ?3 where event_work_id in (select value from json_each(?4))";
 /// ?1 the caller, ?2 now, ?3 the most streams.
 const PENDING: &str = concat!(
