@@ -151,6 +151,9 @@ create or replace function reprieve_settle(
 language plpgsql volatile security invoker set search_path from current as $$
 #variable_conflict use_column
 begin
+    -- Begin has committed the attempts durably. A settle that a crash of the server takes back leaves its rows in the batch,
+    -- to be tried again at a further attempt; and whatever a consumer made of a row, it committed after this.
+    perform set_config('synchronous_commit', 'off', true);
     if reprieve_settle_at_once(p_batch_id, p_ids, p_credits, p_decision_ids, p_decisions, p_policy_names,
         p_policy_digests, p_attempts, p_rules, p_inputs, p_notes, coalesce(p_now, clock_timestamp()))
     then

@@ -268,9 +268,7 @@ fn a_claim_of_very_many_streams_leaves_room_in_the_servers_table_of_locks() {
 fn a_row_with_the_most_attempts_that_a_number_holds_keeps_no_other_from_being_claimed() {
     let database = database();
     database.run(&perspective_events(&[1, 2]));
-    database.run(&format!(
-        "update wh_perspective_events set attempts = 2147483647 where event_work_id = '{}'",
-        source(1)
-    ));
+    database
+        .run(&format!("update wh_perspective_events set attempts = 2147483647 where event_work_id = '{}'", source(1)));
     assert_eq!(database.run(&get_stream_events(1, NOON)), claimed(&[(1, 2_147_483_647), (2, 1)]));
 }

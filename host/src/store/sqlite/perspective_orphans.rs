@@ -30,8 +30,17 @@ macro_rules! up_to_here {
 macro_rules! company {
     ($attempts:literal) => {
         concat!(
-            "case when ", $attempts, " < 3 then 9223372036854775807 when ", $attempts, " = 3 then 256 when ", $attempts,
-            " = 4 then 64 when ", $attempts, " = 5 then 16 when ", $attempts, " = 6 then 4 else 1 end"
+            "case when ",
+            $attempts,
+            " < 3 then 9223372036854775807 when ",
+            $attempts,
+            " = 3 then 256 when ",
+            $attempts,
+            " = 4 then 64 when ",
+            $attempts,
+            " = 5 then 16 when ",
+            $attempts,
+            " = 6 then 4 else 1 end"
         )
     };
 }
