@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use super::shop::Shop;
 
 const README: &str = include_str!("../../README.md");
+const WRITING: &str = include_str!("../../docs/writing-policies.md");
 const RUNNING: &str = include_str!("../../docs/running.md");
 const DEFAULT_MATRIX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/default-matrix.wasm"));
 const INVENTORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/inventory.wasm"));
@@ -111,4 +112,16 @@ fn a_policy_is_replaced_as_the_guide_says() {
     let stdout = run(&format!("timeout 120 sh -e -u -c '{}'", guarded.replace('\'', "'\\''")), folder.path());
 
     assert!(stdout.contains("rules (asked first)") && stdout.contains("not a WebAssembly component"), "{stdout}");
+}
+
+#[test]
+fn the_guide_to_policies_shows_commands_that_run_and_cases_that_pass() {
+    let folder = checkout();
+    let [commands] = &blocks(WRITING, "From nothing to a policy that decides", "sh")[..] else { panic!("one script") };
+    run(&format!("make -s policies; PATH=$PWD/target/debug:$PATH; {commands}"), folder.path());
+    let cases = blocks(WRITING, "Case tables", "toml");
+    assert_eq!(cases.len(), 2);
+    fs::write(folder.path().join("cases.toml"), cases.concat()).unwrap();
+    let tested = run("target/debug/reprieve policy test builtin:default-matrix cases.toml", folder.path());
+    assert!(tested.contains("2 cases: 2 passed"), "{tested}");
 }
