@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::model::dead_letter::UNVERSIONED;
 
 /// The longest tag that a file may hold, in bytes.
-const MAX_TAG: usize = 1024;
+pub const MAX_TAG: usize = 1024;
 
 /// The generation of the application whose messages are recovered. Cheap to clone; clones share the value.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 //!
 //! A *scan* claims due rows, asks the policy about each, and carries out what [`crate::model::decision`] makes of the
 //! answers. [`ask`] gets the answers, [`plan`] is the pure middle of it, [`batch`] the protocol around one claim, [`scan`]
-//! what a scan adds up to, [`drain`] scans until nothing is due, [`worker`] the loop that waits between them.
+//! what a scan adds up to, a drain scans until nothing is due, [`worker`] the loop that waits between them.
 
 pub mod ask;
 pub mod batch;
