@@ -4,11 +4,11 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use jiff::SignedDuration;
 use toml::Value;
 
 use super::error::ConfigError;
 use super::settings::{Given, Settings};
+use crate::model::time::{NO_DURATION, read_duration, show_duration};
 
 /// The word that switches an optional value off.
 pub(super) const NONE: &str = "none";
@@ -170,11 +170,6 @@ fn within(given: &Given, key: &str, range: &RangeInclusive<Duration>) -> Result<
     Err(given.refused(key, format!("is out of range; allowed are {shown}")))
 }
 
-/// A duration as it is written in a configuration.
-pub(super) fn show_duration(duration: Duration) -> String {
-    SignedDuration::try_from(duration).map_or_else(|_| format!("{duration:?}"), |duration| format!("{duration:#}"))
-}
-
 /// Reads `30m`, `250ms`, `1h 30m`; a bare number only when it is 0.
 fn parse_duration(given: &Given) -> Result<Duration, String> {
     const NO_UNIT: &str = "has no unit; write it like 250ms, 30s, 10m or 6h";
@@ -183,16 +178,11 @@ fn parse_duration(given: &Given) -> Result<Duration, String> {
         Value::Integer(_) | Value::Float(_) => return Err(NO_UNIT.to_owned()),
         Value::String(text) => text.trim(),
         Value::Boolean(_) | Value::Datetime(_) | Value::Array(_) | Value::Table(_) => {
-            return Err("is no duration; write it like 250ms, 30s, 10m or 6h".to_owned());
+            return Err(NO_DURATION.to_owned());
         }
     };
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    if text.parse::<f64>().is_ok() {
+    if text != "0" && text.parse::<f64>().is_ok() {
         return Err(NO_UNIT.to_owned());
     }
-    let duration: SignedDuration =
-        text.parse().map_err(|_| "is no duration; write it like 250ms, 30s, 10m or 6h".to_owned())?;
-    Duration::try_from(duration).map_err(|_| "is negative".to_owned())
+    read_duration(text).map_err(str::to_owned)
 }

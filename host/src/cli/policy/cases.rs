@@ -6,7 +6,7 @@ mod locate;
 use std::path::Path;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use self::expect::Expected;
@@ -16,6 +16,7 @@ use crate::model::DeadLetter;
 use crate::model::json::parse_entry;
 use crate::model::names::nearest;
 use crate::model::settings::{from_toml, toml_problem};
+use crate::model::time::{NO_DURATION, read_duration};
 use crate::model::timeline::AttemptEnd;
 
 const CASE_KEYS: [&str; 6] = ["name", "entry", "settings", "now", "expect", "step"];
@@ -245,16 +246,9 @@ fn time(value: &Value) -> Result<Timestamp, String> {
 
 /// A duration as it is written in configurations; 0 needs no unit.
 fn duration(value: &Value) -> Result<Duration, String> {
-    const EXPECTED: &str = "is no duration; write it like 250ms, 30s, 10m or 6h";
-    if value.as_u64() == Some(0) || value.as_str() == Some("0") {
-        return Ok(Duration::ZERO);
+    match value.as_str() {
+        _ if value.as_u64() == Some(0) => Ok(Duration::ZERO),
+        Some(text) => read_duration(text).map_err(|problem| format!("{value} {problem}")),
+        None => Err(format!("{value} {NO_DURATION}")),
     }
-    let parsed = value.as_str().and_then(|text| text.parse::<SignedDuration>().ok());
-    let duration = parsed.ok_or_else(|| format!("{value} {EXPECTED}"))?;
-    Duration::try_from(duration).map_err(|_| format!("{value} is negative"))
-}
-
-/// A duration as it is written.
-fn shown(duration: Duration) -> String {
-    SignedDuration::try_from(duration).map_or_else(|_| format!("{duration:?}"), |duration| format!("{duration:#}"))
 }

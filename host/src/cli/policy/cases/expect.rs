@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Wrong, known, object};
+use crate::model::time::show_duration;
 use crate::model::{Answers, RecoveryPolicy};
 
 /// The answers and the decision as a document: what `policy eval` prints, with the cooldown as people write it.
@@ -14,7 +15,7 @@ pub fn document(answers: &Answers, decision: &str, not_before: Option<Timestamp>
         "policy": {
             "name": name,
             "max_recovery_attempts": max_recovery_attempts,
-            "cooldown": super::shown(*cooldown),
+            "cooldown": show_duration(*cooldown),
             "hold_for_review_after_exhaustion": answers.policy.hold_for_review_after_exhaustion,
             "delay_first_attempt": answers.policy.delay_first_attempt,
         },
@@ -70,7 +71,7 @@ fn policy_value(key: &str, value: &Value) -> Result<Value, String> {
             let count = value.as_u64().and_then(|count| u32::try_from(count).ok());
             count.map(Value::from).ok_or_else(|| format!("{value} is no whole number from 0 to {}", u32::MAX))
         }
-        "cooldown" => super::duration(value).map(|cooldown| json!(super::shown(cooldown))),
+        "cooldown" => super::duration(value).map(|cooldown| json!(show_duration(cooldown))),
         _ => value.as_bool().map(Value::from).ok_or_else(|| format!("{value} is neither true nor false")),
     }
 }
