@@ -13,12 +13,13 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use reprieve::model::json::parse_entry;
 use reprieve::model::view::PolicyView;
-use reprieve::model::{Answers, DeadLetter, Disposition, FailureReason, RecoveryStatus, SourceTable};
+use reprieve::model::{Answers, DeadLetter, FailureReason};
 use reprieve::policy::{
     EngineOptions, Limits, LoadError, MemberSource, Origin, Policy, PolicyEngine, PolicyFailure, SettingsSource,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -83,42 +84,11 @@ async fn refusal(component: impl AsRef<[u8]>) -> String {
 
 fn entry(reason: FailureReason) -> DeadLetter {
     let id = Uuid::now_v7();
-    DeadLetter {
-        dead_letter_id: id,
-        source_table: SourceTable::Outbox,
-        source_id: id,
-        stream_id: None,
-        message_type: "OrderPlaced".to_owned(),
-        destination: None,
-        perspective_name: None,
-        metadata: "{}".to_owned(),
-        failure_reason: reason,
-        error_text: None,
-        attempts_when_dlq: 10,
-        dead_lettered_at: now(),
-        dead_lettered_by: None,
-        recovery_status: RecoveryStatus::Pending,
-        recovery_attempts: 0,
-        last_recovery_at: None,
-        next_recovery_at: None,
-        recovered_at: None,
-        generation: "v1".to_owned(),
-        retried_on_generations: vec!["v0".to_owned()],
-        operator_disposition: Disposition::None,
-        operator_notes: None,
-        operator_actor: None,
-        error_fingerprint: None,
-        error_fingerprint_version: None,
-        source_created_at: None,
-        source_position: None,
-        incarnation: 1,
-        replay_credit: None,
-        replay_credit_at: None,
-        deferral: None,
-        policy_errors: 0,
-        policy_error_digest: None,
-        status_note: None,
-    }
+    let given = json!({
+        "dead_letter_id": id, "source_id": id, "failure_reason": reason.0, "message_type": "OrderPlaced",
+        "attempts_when_dlq": 10, "generation": "v1", "retried_on_generations": ["v0"],
+    });
+    DeadLetter { source_created_at: None, ..parse_entry(&given.to_string(), now()).unwrap() }
 }
 
 /// Entries of these message types; guests misbehave on those that start with an X.

@@ -1,9 +1,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
-use crate::model::{Disposition, FailureReason, SourceTable};
+use crate::model::json::parse_entry;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const SCAN_INTERVAL: Duration = Duration::from_secs(600);
@@ -18,42 +19,11 @@ fn noon() -> Timestamp {
 
 /// Dead since noon, pending, never tried.
 fn entry() -> DeadLetter {
-    DeadLetter {
-        dead_letter_id: Uuid::from_u128(1),
-        source_table: SourceTable::Outbox,
-        source_id: Uuid::from_u128(2),
-        stream_id: None,
-        message_type: "OrderPlaced".to_owned(),
-        destination: None,
-        perspective_name: None,
-        metadata: "{}".to_owned(),
-        failure_reason: FailureReason::UNKNOWN,
-        error_text: None,
-        attempts_when_dlq: 10,
-        dead_lettered_at: noon(),
-        dead_lettered_by: None,
-        recovery_status: RecoveryStatus::Pending,
-        recovery_attempts: 0,
-        last_recovery_at: None,
-        next_recovery_at: None,
-        recovered_at: None,
-        generation: "g1".to_owned(),
-        retried_on_generations: Vec::new(),
-        operator_disposition: Disposition::None,
-        operator_notes: None,
-        operator_actor: None,
-        error_fingerprint: None,
-        error_fingerprint_version: None,
-        source_created_at: None,
-        source_position: None,
-        incarnation: 1,
-        replay_credit: None,
-        replay_credit_at: None,
-        deferral: None,
-        policy_errors: 0,
-        policy_error_digest: None,
-        status_note: None,
-    }
+    let given = json!({
+        "dead_letter_id": Uuid::from_u128(1), "source_id": Uuid::from_u128(2), "failure_reason": "Unknown",
+        "message_type": "OrderPlaced", "attempts_when_dlq": 10, "generation": "g1",
+    });
+    DeadLetter { source_created_at: None, ..parse_entry(&given.to_string(), noon()).unwrap() }
 }
 
 /// Three tries, an hour apart, then held; the first at once.

@@ -10,7 +10,6 @@ use crate::model::dead_letter::UNVERSIONED;
 use crate::model::text::clean;
 use crate::model::{DeadLetter, Disposition, RecoveryStatus, SourceTable, fingerprint};
 
-/// What a recorded entry has beside the columns.
 /// What recorded entries and a printed row have beside their columns; read and dropped.
 const DROPPED: [&str; 3] = ["attributes", "incarnations", "decisions"];
 
