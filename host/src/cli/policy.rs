@@ -64,8 +64,8 @@ pub async fn run(command: &PolicyCommand, program: &Program) -> anyhow::Result<E
 
 /// One policy from the command line with its settings, if there is a file of them.
 fn member(file: &Origin, settings: Option<&Path>) -> MemberSource {
-    let member = MemberSource::new(file.clone());
-    settings.map_or(member.clone(), |path| MemberSource { settings: SettingsSource::File(path.to_owned()), ..member })
+    let settings = settings.map(|path| SettingsSource::File(path.to_owned())).unwrap_or_default();
+    MemberSource { settings, ..MemberSource::new(file.clone()) }
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {

@@ -156,12 +156,12 @@ async fn timeline(case: &Case, policy: Policy, settings: &str, sessions: &mut Se
     let mut timeline = Timeline::new(case.entry.clone(), case.now, SCAN_INTERVAL);
     let mut went = Went::default();
     for (place, step) in case.steps.iter().enumerate() {
-        let number = (case.steps.len() > 1).then_some(place + 1);
+        let at = (case.steps.len() > 1).then_some((place + 1, step));
         if let Some(end) = step.attempt
             && !timeline.attempt_ends(end)
         {
             let got = Value::from("no attempt in the step before");
-            went.failures.push(failure(case, number.map(|number| (number, step)), "attempt", Value::from("made"), got));
+            went.failures.push(failure(case, at, "attempt", Value::from("made"), got));
             return Ok(went);
         }
         timeline.pass(step.after);
@@ -178,7 +178,7 @@ async fn timeline(case: &Case, policy: Policy, settings: &str, sessions: &mut Se
             Ok(answers) => answers,
             Err(failed) => {
                 let got = Value::from(failed.to_string());
-                went.failures.push(failure(case, number.map(|n| (n, step)), "policy", Value::from("an answer"), got));
+                went.failures.push(failure(case, at, "policy", Value::from("an answer"), got));
                 return Ok(went);
             }
         };
@@ -187,8 +187,7 @@ async fn timeline(case: &Case, policy: Policy, settings: &str, sessions: &mut Se
         for (key, expected) in &step.expected {
             let got = expect::found(&found, key);
             if got != expected {
-                let step = number.map(|number| (number, step));
-                went.failures.push(failure(case, step, key, expected.clone(), got.clone()));
+                went.failures.push(failure(case, at, key, expected.clone(), got.clone()));
             }
         }
         went.found.push(found);

@@ -92,8 +92,11 @@ impl Reloads {
     async fn reload(&mut self, asked: bool) {
         // Before anything is read, so that what changes from now on is noticed.
         self.watch_files(true).await;
+        let former = self.chain.clone();
         self.read_configuration().await;
-        self.watch_files(false).await;
+        if self.chain != former {
+            self.watch_files(false).await;
+        }
         self.retry.at = None;
         match self.reloader.reload(&self.chain).await {
             Reload::Loaded(policy) => {
