@@ -40,6 +40,12 @@ pub fn component(world: &str, core: &str) -> Vec<u8> {
 
 /// The same against a contract of another version.
 pub fn component_of_version(world: &str, core: &str, version: &str) -> Vec<u8> {
+    let module = core_module(world, core, version);
+    ComponentEncoder::default().validate(true).module(&module).unwrap().encode().unwrap()
+}
+
+/// The core module alone, with the contract's types in it as a linker leaves them.
+pub fn core_module(world: &str, core: &str, version: &str) -> Vec<u8> {
     let dated = |text: &str| text.replace("0.1.0", version);
     let mut resolve = Resolve::default();
     resolve.push_str("policy.wit", &dated(CONTRACT)).unwrap();
@@ -47,7 +53,7 @@ pub fn component_of_version(world: &str, core: &str, version: &str) -> Vec<u8> {
     let world = resolve.select_world(&[tests], Some(&dated(world))).unwrap();
     let mut module = wat::parse_str(dated(core)).unwrap();
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();
-    ComponentEncoder::default().validate(true).module(&module).unwrap().encode().unwrap()
+    module
 }
 
 /// The smallest world.

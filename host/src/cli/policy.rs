@@ -1,10 +1,12 @@
-//! Commands about policies: `policy check`, `policy inspect`, `policy eval`, `policy test`,
-//! `policy status`.
+//! Commands about policies: `policy bindings`, `policy componentize`, `policy check`, `policy inspect`,
+//! `policy eval`, `policy test`, `policy status`.
 //!
 //! A file that is malformed or no policy ends them as malformed input does.
 
+mod bindings;
 mod cases;
 mod check;
+mod componentize;
 mod eval;
 mod inspect;
 mod status;
@@ -22,6 +24,10 @@ use super::program::Program;
 /// What can be done with a policy file.
 #[derive(Debug, clap::Subcommand)]
 pub enum PolicyCommand {
+    /// Write what a compiler needs that knows no components
+    Bindings(bindings::BindingsArgs),
+    /// Make a policy of a core module that was linked with the bindings
+    Componentize(componentize::ComponentizeArgs),
     /// Load and try a policy as the host would, and say what it is
     Check(check::CheckArgs),
     /// Say what a policy file is, without running it
@@ -42,6 +48,8 @@ pub enum PolicyCommand {
 pub async fn run(command: &PolicyCommand, program: &Program) -> anyhow::Result<Ended> {
     let mut output = program.output();
     match command {
+        PolicyCommand::Bindings(args) => output.either(&bindings::write(args)?, bindings::text)?,
+        PolicyCommand::Componentize(args) => output.either(&componentize::componentize(args)?, inspect::text)?,
         PolicyCommand::Check(args) => {
             let checked = check::check(args, &program.engine()?).await?;
             output.either(&checked, check::Checked::text)?;

@@ -10,6 +10,7 @@
 //!
 //! No other module names wasmtime.
 
+mod authoring;
 mod bindings;
 mod cache;
 mod chain;
@@ -45,6 +46,7 @@ mod watch;
 
 pub use crate::model::chain::{BUILTIN_DEFAULT_MATRIX, MAX_CHAIN};
 pub use crate::model::settings::SettingsSource;
+pub use authoring::{AuthoringError, CONTRACT, c_bindings, componentize};
 pub use cache::default_cache_dir;
 pub use engine::{EngineError, EngineOptions, PolicyEngine};
 pub use failure::{FailureKind, PolicyFailure};

@@ -143,8 +143,12 @@ fn not_misnamed(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The whole file; `None` when it is larger than `most` bytes.
-fn whole(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+/// The whole regular file; `None` when it is larger than `most` bytes.
+///
+/// # Errors
+///
+/// It cannot be read, or is no regular file.
+pub fn whole(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     // Asked before it is opened: opening a pipe waits for its writer.
     let found = std::fs::metadata(path)?;
     if !found.is_file() {

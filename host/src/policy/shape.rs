@@ -1,8 +1,11 @@
 //! What a file is, before anything of it is compiled.
 
 use std::fmt;
+use std::str::FromStr;
 
 use wasmparser::{KnownCustom, Parser, Payload};
+
+use crate::model::names::UnknownName;
 
 /// The version of `reprieve:policy` that this host speaks.
 pub const VERSION: &str = "0.1.0";
@@ -30,6 +33,19 @@ impl World {
             Self::PolicyWithFallback => "policy-with-fallback",
             Self::ConfigurablePolicy => "configurable-policy",
         }
+    }
+}
+
+impl FromStr for World {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        const ALL: [World; 3] = [World::Policy, World::PolicyWithFallback, World::ConfigurablePolicy];
+        ALL.into_iter().find(|world| world.name() == text).ok_or_else(|| UnknownName {
+            what: "world",
+            value: text.to_owned(),
+            expected: ALL.iter().map(|world| world.name()).collect(),
+        })
     }
 }
 
