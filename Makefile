@@ -8,7 +8,9 @@ bootstrap: ## install what is missing: a compiler for WebAssembly, PostgreSQL fo
 	@.ci/bootstrap
 
 languages: ## build the example policies in other languages than Rust, with their tools
-	@.ci/bootstrap languages && .ci/components
+	@.ci/bootstrap languages
+	cargo build --locked
+	@.ci/components
 
 policies: bootstrap ## build the policies into target/policies/NAME.wasm, and the host that embeds them
 	cargo build --locked

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::harness::{Program, Run};
-use crate::policy::example::Language;
+use crate::policy::example::{Language, built};
 use crate::policy::guests::{POLICY, component, core};
 
 const MATRIX: &str = "builtin:default-matrix";
@@ -30,7 +30,7 @@ fn tried(table: &str, more: &[&str]) -> Run {
 
 #[test]
 fn the_golden_table_is_passed_by_the_default_matrix_and_by_the_example_in_each_language() {
-    let policies = [Language::Rust, Language::Python, Language::JavaScript].map(Language::component);
+    let policies = Language::ALL.map(Language::component);
     for policy in [PathBuf::from(MATRIX)].iter().chain(&policies) {
         let tested = test(policy, &golden()).exits(0).json();
         assert!(tested["cases"].as_u64().unwrap() >= 37 && tested["passed"] == tested["cases"], "{tested}");
@@ -40,7 +40,7 @@ fn the_golden_table_is_passed_by_the_default_matrix_and_by_the_example_in_each_l
 #[test]
 fn the_examples_own_table_is_passed_in_each_language_and_failed_by_the_default_matrix() {
     let cases = workspace("examples/policies/cases.toml").display().to_string();
-    for language in [Language::Rust, Language::Python, Language::JavaScript] {
+    for language in Language::ALL {
         test(&language.component(), &cases).exits(0);
     }
     let failed = test(Path::new(MATRIX), &cases).exits(1).json();
@@ -48,6 +48,32 @@ fn the_examples_own_table_is_passed_in_each_language_and_failed_by_the_default_m
         failed["failures"].as_array().unwrap().iter().map(|failure| failure["name"].as_str().unwrap()).collect();
     assert!(names.contains(&"an inventory adjustment has a rule of its own, whatever the reason"), "{names:?}");
     assert!(!names.contains(&"any other message is left to the default matrix"), "{names:?}");
+}
+
+#[test]
+fn each_further_example_passes_its_table_and_the_default_matrix_does_not() {
+    for name in ["business-hours", "tenant-allow-list", "exponential-cooldown", "hold-fingerprint", "poison-loop"] {
+        let cases = workspace(&format!("examples/policies/{name}/cases.toml")).display().to_string();
+        test(&built(name), &cases).exits(0);
+        test(Path::new(MATRIX), &cases).exits(1);
+    }
+}
+
+#[test]
+fn further_examples_refuse_settings_that_they_do_not_take_and_say_where() {
+    let refused = [
+        ("business-hours", r#"{"open": "8"}"#, "open"),
+        ("business-hours", r#"{"days": ["Mon", "Someday"]}"#, "days"),
+        ("tenant-allow-list", r#"{"tenants": "acme"}"#, "tenants"),
+        ("hold-fingerprint", r#"{"fingerprint": "3f2a"}"#, "fingerprint"),
+        ("poison-loop", r#"{"max_deaths": 0}"#, "max_deaths"),
+    ];
+    for (name, settings, key) in refused {
+        let file = built(name);
+        let check = Program::new(&["policy", "check", file.to_str().unwrap(), "--settings", "settings.json"]);
+        let run = check.file("settings.json", settings).run().exits(2);
+        assert!(run.stderr.contains(&format!("{key}:")), "{}", run.stderr);
+    }
 }
 
 #[test]

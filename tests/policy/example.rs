@@ -10,26 +10,35 @@ use uuid::Uuid;
 
 use super::{ask_one, entry};
 
+/// The component that the build made of an example.
+pub fn built(name: &str) -> PathBuf {
+    let built = Path::new(env!("OUT_DIR"));
+    let target = built.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists()).unwrap();
+    let file = target.join("policies").join(name).with_extension("wasm");
+    assert!(file.exists(), "{} is missing: run `make languages`", file.display());
+    file
+}
+
 /// The languages that the example is written in.
 #[derive(Debug, Clone, Copy)]
 pub enum Language {
     Rust,
     Python,
     JavaScript,
+    C,
 }
 
 impl Language {
+    pub const ALL: [Self; 4] = [Self::Rust, Self::Python, Self::JavaScript, Self::C];
+
     /// The component that the build made.
     pub fn component(self) -> PathBuf {
-        let built = Path::new(env!("OUT_DIR"));
-        let target = built.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists()).unwrap();
-        let file = target.join("policies").join(match self {
-            Self::Rust => "inventory.wasm",
-            Self::Python => "inventory-python.wasm",
-            Self::JavaScript => "inventory-javascript.wasm",
-        });
-        assert!(file.exists(), "{} is missing: run `make languages`", file.display());
-        file
+        built(match self {
+            Self::Rust => "inventory",
+            Self::Python => "inventory-python",
+            Self::JavaScript => "inventory-javascript",
+            Self::C => "inventory-c",
+        })
     }
 
     /// The policy under the default limits, compiled once.
@@ -38,7 +47,7 @@ impl Language {
             let cache_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("policies");
             PolicyEngine::new(EngineOptions { cache_dir: Some(cache_dir), ..EngineOptions::default() }).unwrap()
         });
-        static LOADED: [OnceCell<Policy>; 3] = [const { OnceCell::const_new() }; 3];
+        static LOADED: [OnceCell<Policy>; Language::ALL.len()] = [const { OnceCell::const_new() }; Language::ALL.len()];
         let load = async || ENGINE.load(vec![MemberSource::new(Origin::File(self.component()))]).await.unwrap();
         LOADED[self as usize].get_or_init(load).await.clone()
     }
@@ -70,6 +79,11 @@ macro_rules! in_each_language {
             #[tokio::test]
             async fn in_javascript() {
                 super::$name(Language::JavaScript).await;
+            }
+
+            #[tokio::test]
+            async fn in_c() {
+                super::$name(Language::C).await;
             }
         }
     )+ };

@@ -4,7 +4,7 @@
 
 #[allow(missing_docs, unsafe_code, clippy::allow_attributes_without_reason, reason = "generated from the contract")]
 mod bindings {
-    wit_bindgen::generate!({ path: "../../../wit", world: "policy-with-fallback" });
+    wit_bindgen::generate!({ path: "wit", world: "policy-with-fallback" });
 }
 
 use bindings::exports::reprieve::policy::recovery::{DeadLetter, Guest, RecoveryPolicy, StreamRecoveryMode};
