@@ -3,6 +3,7 @@
 #[macro_use]
 mod shop;
 
+mod authoring;
 mod changing;
 mod demo;
 mod drainer;

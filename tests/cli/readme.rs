@@ -44,6 +44,11 @@ fn checkout() -> tempfile::TempDir {
     folder
 }
 
+/// A script that leaves nothing elsewhere, where it would outlive the test.
+fn inside(script: &str, folder: &Path) -> String {
+    script.replace("/tmp/", &format!("{}/", folder.display()))
+}
+
 /// Runs a script as a newcomer would, from the top of the checkout; what it printed.
 fn run(script: &str, folder: &Path) -> String {
     let mut command = Command::new("sh");
@@ -61,14 +66,13 @@ fn every_command_of_the_first_sections_runs_as_it_stands() {
     let commands =
         [blocks(README, "Try it by hand", "sh"), blocks(README, "A first policy of your own", "sh")].concat();
     assert_eq!(commands.len(), 3);
-    // What it leaves elsewhere would outlive the test.
-    let script = commands.concat().replace("/tmp/", &format!("{}/", folder.path().display()));
+    let script = inside(&commands.concat(), folder.path());
 
     let stdout = run(&script, folder.path());
 
     let first = stdout.find(r#""decision":"permanently-fail""#).expect("the first eval");
     let second = stdout.find(r#""decision":"recover""#).expect("the second eval");
-    assert!(first < second && stdout.contains("inventory is a policy"), "{stdout}");
+    assert!(first < second && stdout.contains("refunds is a policy"), "{stdout}");
 }
 
 #[test]
@@ -105,7 +109,7 @@ fn a_policy_is_replaced_as_the_guide_says() {
     let folder = checkout();
     let [commands] = &blocks(RUNNING, "Replacing a policy", "sh")[..] else { panic!("one script is shown") };
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let script = commands.replace("/tmp/", &format!("{}/", folder.path().display())).replace("127.0.0.1:9790", &free);
+    let script = inside(commands, folder.path()).replace("127.0.0.1:9790", &free);
 
     // Whatever fails, the host that it starts in the background ends with it.
     let guarded = format!("trap 'kill $! 2>/dev/null' EXIT; make -s policies; PATH=$PWD/target/debug:$PATH; {script}");
@@ -117,8 +121,10 @@ fn a_policy_is_replaced_as_the_guide_says() {
 #[test]
 fn the_guide_to_policies_shows_commands_that_run_and_cases_that_pass() {
     let folder = checkout();
-    let [commands] = &blocks(WRITING, "From nothing to a policy that decides", "sh")[..] else { panic!("one script") };
-    run(&format!("make -s policies; PATH=$PWD/target/debug:$PATH; {commands}"), folder.path());
+    let commands = blocks(WRITING, "From nothing to a policy that decides", "sh");
+    assert_eq!(commands.len(), 2);
+    let script = inside(&commands.concat(), folder.path());
+    run(&format!("PATH=$PWD/target/debug:$PATH; {script}"), folder.path());
     let cases = blocks(WRITING, "Case tables", "toml");
     assert_eq!(cases.len(), 2);
     fs::write(folder.path().join("cases.toml"), cases.concat()).unwrap();

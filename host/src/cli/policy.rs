@@ -1,4 +1,4 @@
-//! Commands about policies: `policy bindings`, `policy componentize`, `policy check`, `policy inspect`,
+//! Commands about policies: `policy new`, `policy bindings`, `policy componentize`, `policy check`, `policy inspect`,
 //! `policy eval`, `policy test`, `policy status`.
 //!
 //! A file that is malformed or no policy ends them as malformed input does.
@@ -9,6 +9,7 @@ mod check;
 mod componentize;
 mod eval;
 mod inspect;
+mod new;
 mod status;
 mod test;
 
@@ -24,6 +25,8 @@ use super::program::Program;
 /// What can be done with a policy file.
 #[derive(Debug, clap::Subcommand)]
 pub enum PolicyCommand {
+    /// Make a project for a policy of one's own, which builds and passes its tests as it is
+    New(new::NewArgs),
     /// Write what a compiler needs that knows no components
     Bindings(bindings::BindingsArgs),
     /// Make a policy of a core module that was linked with the bindings
@@ -48,6 +51,7 @@ pub enum PolicyCommand {
 pub async fn run(command: &PolicyCommand, program: &Program) -> anyhow::Result<Ended> {
     let mut output = program.output();
     match command {
+        PolicyCommand::New(args) => output.either(&new::make(args)?, new::text)?,
         PolicyCommand::Bindings(args) => output.either(&bindings::write(args)?, bindings::text)?,
         PolicyCommand::Componentize(args) => output.either(&componentize::componentize(args)?, inspect::text)?,
         PolicyCommand::Check(args) => {
