@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use reprieve::model::{Deferral, OnPolicyError, RecoveryStatus};
 use reprieve::recovery::{RecoveryOptions, ScanError, Scanner};
+use reprieve::store::KeepSettled;
 use serde_json::json;
 
 use super::host::{Told, default_matrix, host, is_back, policy_of};
@@ -160,6 +161,20 @@ on_both_stores! {
         assert_eq!(forget(160).await, 0);
         assert_eq!(forget(161).await, 1);
         assert_eq!(store.rows_in("wh_dead_letter_decisions").await, 0);
+    }
+
+    async fn settled_dead_letters_are_deleted_in_one_pass_after_their_retention(store: Backend) {
+        store.dead(1, json!({})).await;
+        let host = host(&store).await;
+        assert_eq!(host.scans_at(at(60)).await.recovered, 1);
+        let keep = KeepSettled { recovered: Some(Duration::from_secs(100)), permanently_failed: None };
+        let forget = async |seconds| {
+            let later = Scanner { now: Some(at(seconds)), ..host.clone() };
+            later.forget_settled(keep, Duration::ZERO).await.unwrap()
+        };
+        assert_eq!(forget(160).await, 0);
+        assert_eq!(forget(161).await, 1);
+        assert_eq!(store.rows_in("wh_dead_letters").await, 0);
     }
 
     async fn the_default_matrix_answers_where_the_policy_fails_when_it_is_the_fallback(store: Backend) {

@@ -3,6 +3,7 @@
 use crate::config::{self, CacheDir, LimitsConfig, PolicyConfig, RecoveryConfig};
 use crate::policy::{EngineOptions, Limits, MemberSource, Origin, default_cache_dir};
 use crate::recovery::RecoveryOptions;
+use crate::store::KeepSettled;
 use crate::telemetry::logs::LogFormat;
 
 /// The worker's options.
@@ -19,6 +20,10 @@ pub fn recovery_options(config: &RecoveryConfig) -> RecoveryOptions {
         max_policy_errors: config.max_policy_errors,
         on_policy_error: config.on_policy_error,
         decision_retention: config.decision_retention,
+        settled_retention: KeepSettled {
+            recovered: config.recovered_retention,
+            permanently_failed: config.permanently_failed_retention,
+        },
     }
 }
 

@@ -1,5 +1,6 @@
 //! `[recovery]`: how the worker behaves.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +9,10 @@ use super::settings::Settings;
 use crate::model::OnPolicyError;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
+const DECISION_RETENTION: Duration = Duration::from_secs(720 * 60 * 60);
+const RECOVERED_RETENTION: Duration = Duration::from_secs(2160 * 60 * 60);
+/// How long what is settled may be kept.
+const RETENTIONS: RangeInclusive<Duration> = HOUR..=Duration::from_secs(87_600 * 60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The worker's options.
@@ -41,6 +46,10 @@ pub struct RecoveryConfig {
     pub on_policy_error: OnPolicyError,
     /// How long the recorded decisions about a settled dead letter are kept after the newest of them; none: for ever.
     pub decision_retention: Option<Duration>,
+    /// How long a dead letter is kept after its recovery; none: for ever.
+    pub recovered_retention: Option<Duration>,
+    /// How long a permanently failed dead letter is kept after the last that is known of it; none: for ever.
+    pub permanently_failed_retention: Option<Duration>,
     /// Whether a held row stops its stream.
     pub held_blocks_stream: bool,
 }
@@ -75,8 +84,18 @@ impl RecoveryConfig {
             )?,
             decision_retention: settings.duration_or_none(
                 "recovery.decision_retention",
-                720 * HOUR,
-                HOUR..=87_600 * HOUR,
+                Some(DECISION_RETENTION),
+                RETENTIONS,
+            )?,
+            recovered_retention: settings.duration_or_none(
+                "recovery.recovered_retention",
+                Some(RECOVERED_RETENTION),
+                RETENTIONS,
+            )?,
+            permanently_failed_retention: settings.duration_or_none(
+                "recovery.permanently_failed_retention",
+                None,
+                RETENTIONS,
             )?,
             held_blocks_stream: settings.flag("recovery.held_blocks_stream", false)?,
         })

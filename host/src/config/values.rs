@@ -93,13 +93,13 @@ impl Settings {
     pub(super) fn duration_or_none(
         &mut self,
         key: &'static str,
-        default: Duration,
+        default: Option<Duration>,
         range: RangeInclusive<Duration>,
     ) -> Result<Option<Duration>, ConfigError> {
         let shown = between(show_duration(*range.start()), show_duration(*range.end()));
-        let written = quoted(&show_duration(default));
+        let written = quoted(&default.map_or_else(|| NONE.to_owned(), show_duration));
         let Some(given) = self.take(key, Some(written), format!("{shown}, or \"none\"")) else {
-            return Ok(Some(default));
+            return Ok(default);
         };
         if given.value.as_str() == Some(NONE) {
             return Ok(None);

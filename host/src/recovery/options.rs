@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::model::OnPolicyError;
+use crate::store::KeepSettled;
 
 /// The worker's options. Ranges are checked where they are read, by the configuration.
 #[derive(Debug, Clone)]
@@ -29,7 +30,12 @@ pub struct RecoveryOptions {
     pub on_policy_error: OnPolicyError,
     /// How long the recorded decisions about a settled dead letter are kept after the newest of them; `None`: for ever.
     pub decision_retention: Option<Duration>,
+    /// How long settled dead letters are kept.
+    pub settled_retention: KeepSettled,
 }
+
+/// Ninety days.
+const RECOVERED_RETENTION: Duration = Duration::from_secs(2160 * 60 * 60);
 
 impl Default for RecoveryOptions {
     fn default() -> Self {
@@ -45,6 +51,7 @@ impl Default for RecoveryOptions {
             max_policy_errors: 5,
             on_policy_error: OnPolicyError::Defer,
             decision_retention: Some(Duration::from_secs(720 * 60 * 60)),
+            settled_retention: KeepSettled { recovered: Some(RECOVERED_RETENTION), permanently_failed: None },
         }
     }
 }

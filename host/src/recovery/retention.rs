@@ -1,9 +1,9 @@
-//! Deleting recorded decisions when their time is over.
+//! Deleting settled dead letters and recorded decisions when their time is over.
 
 use std::time::{Duration, Instant};
 
 use super::scan::Scanner;
-use crate::store::{Forget, StoreError};
+use crate::store::{Forget, KeepSettled, StoreError};
 
 /// The least time from one pass to the next.
 const REST: Duration = Duration::from_secs(60 * 60);
@@ -14,36 +14,74 @@ const FIRST_REST: Duration = Duration::from_secs(60);
 /// Between two chunks, so that a pass takes little of what recovery needs.
 const BREATH: Duration = Duration::from_millis(20);
 
+/// What a pass goes over, and what it keeps.
+#[derive(Debug, Clone, Copy)]
+enum Over {
+    Settled(KeepSettled),
+    Decisions(Duration),
+}
+
 impl Scanner {
-    /// Passes over the recorded decisions again and again until shutdown. Without a retention, it deletes nothing.
+    /// Passes over the settled dead letters and the recorded decisions again and again until shutdown. Without a
+    /// retention, it deletes nothing.
     pub(super) async fn keep_forgetting(&self) {
-        let Some(keep) = self.options.decision_retention else { return };
         let mut rest = FIRST_REST;
         while !self.rests(rest).await {
             let began = Instant::now();
-            match self.forget_decisions(keep, BREATH).await {
-                Ok(0) => {}
-                Ok(decisions) => tracing::info!(decisions, "recorded decisions were deleted after their retention"),
-                Err(error) => tracing::warn!(%error, "recorded decisions are kept until the next pass"),
+            match self.forget(BREATH).await {
+                Ok((0, 0)) => {}
+                Ok((settled, decisions)) => {
+                    tracing::info!(settled, decisions, "dead letters and decisions were deleted after their retention");
+                }
+                Err(error) => tracing::warn!(%error, "what is past its retention is kept until the next pass"),
             }
             rest = REST.max(began.elapsed() * REST_FACTOR);
         }
+    }
+
+    /// One pass over each, as the options say: settled dead letters and recorded decisions that were deleted.
+    async fn forget(&self, pause: Duration) -> Result<(u64, u64), StoreError> {
+        let (mut settled, mut decisions) = (0, 0);
+        let keep = self.options.settled_retention;
+        if keep != KeepSettled::default() {
+            settled = self.forget_settled(keep, pause).await?;
+        }
+        if let Some(keep) = self.options.decision_retention {
+            decisions = self.forget_decisions(keep, pause).await?;
+        }
+        Ok((settled, decisions))
+    }
+
+    /// One pass over the dead letters, with a pause after each chunk; how many were deleted.
+    ///
+    /// # Errors
+    ///
+    /// The store did not do its part; what chunks before deleted stays deleted.
+    pub async fn forget_settled(&self, keep: KeepSettled, pause: Duration) -> Result<u64, StoreError> {
+        self.forget_over(Over::Settled(keep), pause).await
     }
 
     /// One pass over the recorded decisions, with a pause after each chunk; how many were deleted.
     ///
     /// # Errors
     ///
-    /// The store did not do its part; chunks before stay deleted.
+    /// The store did not do its part; what chunks before deleted stays deleted.
     pub async fn forget_decisions(&self, keep: Duration, pause: Duration) -> Result<u64, StoreError> {
-        let (mut decisions, mut after) = (0, None::<String>);
+        self.forget_over(Over::Decisions(keep), pause).await
+    }
+
+    async fn forget_over(&self, over: Over, pause: Duration) -> Result<u64, StoreError> {
+        let (mut rows, mut after) = (0, None::<String>);
         loop {
-            let request = Forget { keep, after: after.as_deref(), now: self.now };
-            let forgotten = self.store.forget_decisions(&request).await?;
-            decisions += forgotten.decisions;
+            let (after_last, now) = (after.as_deref(), self.now);
+            let forgotten = match over {
+                Over::Settled(keep) => self.store.forget_settled(&Forget { keep, after: after_last, now }).await?,
+                Over::Decisions(keep) => self.store.forget_decisions(&Forget { keep, after: after_last, now }).await?,
+            };
+            rows += forgotten.rows;
             after = forgotten.next;
             if after.is_none() || self.rests(pause).await {
-                return Ok(decisions);
+                return Ok(rows);
             }
         }
     }

@@ -18,6 +18,7 @@ pub mod sqlite;
 pub mod verbs;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -32,7 +33,7 @@ pub use operator::{
     ChangeOutcome, Filter, Import, Imported, NewDeadLetter, OperatorChange, OperatorVerb, Page, Row, Stats, Target,
     Whole,
 };
-pub use passes::{ClearDeferrals, Cleared, Forget, Forgotten};
+pub use passes::{ClearDeferrals, Cleared, Forget, Forgotten, KeepSettled};
 pub use perspective::PerspectiveStore;
 pub use verbs::{Move, Moved, Sweep};
 
@@ -110,7 +111,11 @@ pub trait RecoveryStore: Send + Sync {
     /// Looks at a chunk of the recorded decisions and deletes those that are older than `keep`, as is everything else
     /// that was decided about their dead letter, when this is recovered, given up or gone. What is open keeps its
     /// history.
-    async fn forget_decisions(&self, request: &Forget<'_>) -> Result<Forgotten>;
+    async fn forget_decisions(&self, request: &Forget<'_, Duration>) -> Result<Forgotten>;
+
+    /// Looks at a chunk of the dead letters and deletes those that have been settled for longer than `keep` says. Of a
+    /// message with an open or held dead letter all of them stay.
+    async fn forget_settled(&self, request: &Forget<'_, KeepSettled>) -> Result<Forgotten>;
 
     /// One cheap read: whether a row is due for a host of `generation`, and when the next thing falls due.
     async fn due(&self, generation: &str, now: Option<Timestamp>) -> Result<Due>;

@@ -29,22 +29,31 @@ pub struct Cleared {
     pub next: Option<String>,
 }
 
-/// One chunk of a pass over the recorded decisions.
+/// One chunk of a pass over the dead letters or what was recorded of them.
 #[derive(Debug, Clone)]
-pub struct Forget<'a> {
-    /// Younger ones are kept.
-    pub keep: Duration,
+pub struct Forget<'a, K> {
+    /// What is younger is kept.
+    pub keep: K,
     /// Go on after this place; `None` starts a pass.
     pub after: Option<&'a str>,
     /// The clock; `None` is the database's.
     pub now: Option<Timestamp>,
 }
 
+/// How long dead letters are kept once they are settled; `None` is for ever.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KeepSettled {
+    /// After their recovery.
+    pub recovered: Option<Duration>,
+    /// Permanently failed ones, after the last that is known of them: the death, an attempt or a recorded decision.
+    pub permanently_failed: Option<Duration>,
+}
+
 /// How a chunk went.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Forgotten {
-    /// Decisions that were deleted.
-    pub decisions: u64,
+    /// Rows that were deleted.
+    pub rows: u64,
     /// Where the pass goes on; `None` when it is at its end, or another host is at it.
     pub next: Option<String>,
 }

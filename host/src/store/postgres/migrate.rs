@@ -50,6 +50,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!(17, "0017_create_incarnation_index"),
     migration!(18, "0018_quicken_claim"),
     migration!(19, "0019_forget_decisions"),
+    migration!(21, "0021_forget_settled"),
 ];
 
 const DEAD_LETTERS: i32 = 2;

@@ -39,8 +39,8 @@ use uuid::Uuid;
 
 use super::{
     Begin, Begun, ChangeOutcome, Claim, ClaimRequest, ClearDeferrals, Cleared, Due, Filter, Forget, Forgotten, Import,
-    Imported, Move, Moved, OperatorChange, OperatorStore, Page, RecoveryStore, Rescued, Result, Row, Settle, Settled,
-    Signal, Stats, Sweep, Verbs, Whole,
+    Imported, KeepSettled, Move, Moved, OperatorChange, OperatorStore, Page, RecoveryStore, Rescued, Result, Row,
+    Settle, Settled, Signal, Stats, Sweep, Verbs, Whole,
 };
 use crate::model::SourceTable;
 use crate::model::time::stored;
@@ -149,8 +149,12 @@ impl RecoveryStore for PostgresStore {
         self.clear_deferrals(request).await
     }
 
-    async fn forget_decisions(&self, request: &Forget<'_>) -> Result<Forgotten> {
-        self.forget(request).await
+    async fn forget_decisions(&self, request: &Forget<'_, Duration>) -> Result<Forgotten> {
+        self.forget_recorded(request).await
+    }
+
+    async fn forget_settled(&self, request: &Forget<'_, KeepSettled>) -> Result<Forgotten> {
+        self.forget_letters(request).await
     }
 
     async fn due(&self, generation: &str, now: Option<Timestamp>) -> Result<Due> {

@@ -29,6 +29,7 @@ pub fn statements() -> &'static [(&'static str, &'static str)] {
         ("take retries", sweep::TAKE_RETRIES),
         ("clear deferrals", sweep::CLEAR_DEFERRALS),
         ("forget decisions", retention::FORGET_DECISIONS),
+        ("forget settled", retention::FORGET_SETTLED),
         ("list", operator::LIST),
         ("count", operator::COUNT_MATCHING),
         ("matching ids", operator::MATCHING_IDS),

@@ -62,8 +62,8 @@ use self::fault::Fault;
 use self::signals::Signals;
 use super::{
     Begin, Begun, ChangeOutcome, Claim, ClaimRequest, ClearDeferrals, Cleared, Due, Filter, Forget, Forgotten, Import,
-    Imported, Move, Moved, OperatorChange, OperatorStore, Page, RecoveryStore, Rescued, Result, Row, Settle, Settled,
-    Signal, Stats, Sweep, Verbs, Whole,
+    Imported, KeepSettled, Move, Moved, OperatorChange, OperatorStore, Page, RecoveryStore, Rescued, Result, Row,
+    Settle, Settled, Signal, Stats, Sweep, Verbs, Whole,
 };
 use crate::model::{RecoveryStatus, SourceTable};
 
@@ -209,8 +209,12 @@ impl RecoveryStore for SqliteStore {
         nudge::clear_policy_deferrals(self, request).await
     }
 
-    async fn forget_decisions(&self, request: &Forget<'_>) -> Result<Forgotten> {
+    async fn forget_decisions(&self, request: &Forget<'_, Duration>) -> Result<Forgotten> {
         retention::forget_decisions(self, request).await
+    }
+
+    async fn forget_settled(&self, request: &Forget<'_, KeepSettled>) -> Result<Forgotten> {
+        retention::forget_settled(self, request).await
     }
 
     async fn due(&self, generation: &str, now: Option<Timestamp>) -> Result<Due> {
