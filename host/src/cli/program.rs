@@ -75,7 +75,7 @@ impl Program {
 
     /// A store by its URL.
     pub async fn open(&self, url: &str, create: bool) -> anyhow::Result<SharedStore> {
-        Ok(open(url, &Options { create, pooled: !self.config.recovery.signals }).await?)
+        Ok(open(url, &Options { create, pooled: !self.config.recovery.signals, ..Options::default() }).await?)
     }
 
     /// Refuses when recovery is switched off.

@@ -1,19 +1,28 @@
 //! Opening a store by its URL.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::postgres::{PostgresOptions, PostgresStore};
 use super::sqlite::SqliteStore;
 use super::{Result, SharedStore, StoreError};
 
 /// How a store is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Whether a missing SQLite file is created. Without it, a missing file is [`StoreError::NotMigrated`], and none
     /// is left behind. PostgreSQL databases are never created.
     pub create: bool,
     /// Whether sessions are shared, as behind a transaction-pooling proxy, so that nothing may be kept in one.
     pub pooled: bool,
+    /// How long a server may take to answer one statement before the connection is given up.
+    pub patience: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { create: false, pooled: false, patience: Duration::from_secs(120) }
+    }
 }
 
 const EXPECTED: &str = "expected sqlite://path/to/file.db or postgres://user@host/database";
@@ -31,8 +40,11 @@ pub async fn open(url: &str, options: &Options) -> Result<SharedStore> {
     match scheme.to_ascii_lowercase().as_str() {
         "sqlite" => Ok(Arc::new(SqliteStore::connect(url, options).await?)),
         "postgres" | "postgresql" => Ok(Arc::new(
-            PostgresStore::connect(url, PostgresOptions { pooled: options.pooled, ..PostgresOptions::default() })
-                .await?,
+            PostgresStore::connect(
+                url,
+                PostgresOptions { pooled: options.pooled, patience: options.patience, ..PostgresOptions::default() },
+            )
+            .await?,
         )),
         other => Err(refused(url, format!("unknown scheme {other:?}; {EXPECTED}"))),
     }

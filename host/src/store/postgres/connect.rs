@@ -3,9 +3,11 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgConnection, PgPoolOptions, PgRow};
 use sqlx::query::Query;
 use sqlx::{ConnectOptions, Connection, Postgres, Transaction};
+use tokio::time::timeout;
 
 use super::error::{at_connect, refused};
 use super::{PostgresOptions, PostgresStore};
@@ -16,6 +18,10 @@ use crate::store::{Result, StoreError};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a call waits for a connection of the pool before the store counts as unavailable.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+/// A connection that was idle for longer is tried before it is used: what keeps the network alive forgets it.
+const TRUSTED_FOR: Duration = Duration::from_secs(1);
+/// How long it may take to answer then. There may be several to be tried within the time that a call waits.
+const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl PostgresStore {
     /// Connects to a `postgres://` or `postgresql://` URL. The schema is not looked at.
@@ -28,7 +34,7 @@ impl PostgresStore {
     pub async fn connect(url: &str, options: PostgresOptions) -> Result<Self> {
         let name = redact(url);
         let connect_options = parse(url, &name, options)?;
-        let attempt = tokio::time::timeout(CONNECT_TIMEOUT, PgConnection::connect_with(&connect_options)).await;
+        let attempt = timeout(CONNECT_TIMEOUT, PgConnection::connect_with(&connect_options)).await;
         let connection = attempt
             .map_err(|_| StoreError::Unavailable {
                 store: name.clone(),
@@ -40,8 +46,17 @@ impl PostgresStore {
         let pool = PgPoolOptions::new()
             .max_connections(options.max_connections.max(1))
             .acquire_timeout(ACQUIRE_TIMEOUT)
+            .test_before_acquire(false)
+            .before_acquire(|connection, about| {
+                Box::pin(async move {
+                    if about.idle_for > TRUSTED_FOR {
+                        timeout(PING_TIMEOUT, connection.ping()).await.map_err(|_| sqlx::Error::PoolTimedOut)??;
+                    }
+                    Ok(true)
+                })
+            })
             .connect_lazy_with(connect_options.clone());
-        Ok(Self { pool, connect_options, name, pooled: options.pooled })
+        Ok(Self { pool, connect_options, name, pooled: options.pooled, patience: options.patience })
     }
 
     /// A statement with its parameters yet to be bound.
@@ -49,19 +64,37 @@ impl PostgresStore {
         sqlx::query(sql).persistent(!self.pooled)
     }
 
-    /// Runs one statement and gives all of its rows.
+    /// Runs one statement and gives all of its rows. A connection that does not answer within the store's patience is
+    /// given up: a network that drops packets says nothing, and would hold the caller for a quarter of an hour.
     pub(super) async fn rows(
         &self,
         action: &'static str,
         query: Query<'_, Postgres, PgArguments>,
     ) -> Result<Vec<PgRow>> {
+        let mut connection = self.pool.acquire().await.map_err(|error| self.refused(action, error))?;
+        match timeout(self.patience, self.run(&mut connection, query)).await {
+            Ok(rows) => rows.map_err(|error| self.refused(action, error)),
+            Err(_) => {
+                // Closed as it is: a goodbye would wait for an answer as well.
+                drop(connection.detach());
+                let problem = format!("no answer within {} s to: {action}", self.patience.as_secs());
+                Err(StoreError::Unavailable { store: self.name.clone(), problem })
+            }
+        }
+    }
+
+    async fn run(
+        &self,
+        connection: &mut PoolConnection<Postgres>,
+        query: Query<'_, Postgres, PgArguments>,
+    ) -> sqlx::Result<Vec<PgRow>> {
         if !self.pooled {
-            return query.fetch_all(&self.pool).await.map_err(|error| self.refused(action, error));
+            return query.fetch_all(&mut **connection).await;
         }
         // A proxy may hand the next message of a statement to another server unless a transaction holds this one.
-        let mut transaction = self.begin_transaction(action).await?;
-        let rows = query.fetch_all(&mut *transaction).await.map_err(|error| self.refused(action, error))?;
-        transaction.commit().await.map_err(|error| self.refused(action, error))?;
+        let mut transaction = connection.begin().await?;
+        let rows = query.fetch_all(&mut *transaction).await?;
+        transaction.commit().await?;
         Ok(rows)
     }
 

@@ -54,11 +54,13 @@ pub struct PostgresOptions {
     pub max_connections: u32,
     /// Whether a transaction-pooling proxy stands between: nothing then outlives a transaction.
     pub pooled: bool,
+    /// How long the server may take to answer one statement before the connection is given up.
+    pub patience: Duration,
 }
 
 impl Default for PostgresOptions {
     fn default() -> Self {
-        Self { max_connections: 36, pooled: false }
+        Self { max_connections: 36, pooled: false, patience: crate::store::open::Options::default().patience }
     }
 }
 
@@ -69,6 +71,7 @@ pub struct PostgresStore {
     connect_options: PgConnectOptions,
     name: String,
     pooled: bool,
+    patience: Duration,
 }
 
 /// A time as it is bound: in whole microseconds, as the database keeps it.
