@@ -10,6 +10,7 @@ pub mod batches;
 pub mod clock;
 pub mod databases;
 pub mod program;
+pub mod proxy;
 pub mod psql;
 pub mod raw;
 pub mod rows;

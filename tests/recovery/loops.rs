@@ -27,13 +27,13 @@ async fn idle_worker(store: &Backend, signals: bool) -> Scanner {
     Scanner { options: Arc::new(options), ..host(store).await }
 }
 
-fn runs(scanner: &Scanner) -> JoinHandle<()> {
+pub fn runs(scanner: &Scanner) -> JoinHandle<()> {
     let worker = Worker::new(scanner.clone());
     tokio::spawn(async move { worker.run().await })
 }
 
 /// Waits until something holds; fails when it does not for half a minute.
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let give_up = tokio::time::Instant::now() + Duration::from_secs(30);
     while !holds().await {
         assert!(tokio::time::Instant::now() < give_up, "{what} within half a minute");
@@ -42,7 +42,7 @@ async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
 }
 
 /// Waits until the worker has scanned and found nothing: it is idle.
-async fn until_idle(scanner: &Scanner) {
+pub async fn until_idle(scanner: &Scanner) {
     until("the first scan ends", async || scanner.health.report().last_scan.is_some()).await;
 }
 

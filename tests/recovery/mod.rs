@@ -8,4 +8,5 @@ pub mod host;
 mod hostile;
 mod loops;
 mod matrix;
+mod network;
 mod policies;

@@ -32,8 +32,8 @@ impl Signals {
         self.receiver.is_some()
     }
 
-    /// Forgets the signals that came while a scan ran: it is followed by one look that covers them all.
-    fn coalesce(&mut self, scanner: &Scanner) -> bool {
+    /// Takes note of the signals that came meanwhile, for one look that covers them all; whether to scan on them.
+    pub(super) fn coalesce(&mut self, scanner: &Scanner) -> bool {
         let mut ready = false;
         while let Some(signal) = self.receiver.as_mut().and_then(|receiver| receiver.try_recv().ok()) {
             ready |= self.take(signal, scanner);

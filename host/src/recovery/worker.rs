@@ -71,6 +71,8 @@ impl Worker {
     ) -> Result<(), ScanError> {
         let scanner = &self.scanner;
         self.subscribe(signals).await;
+        // The scan to come covers what they tell of; that the subscription was lost is told even where it fails.
+        signals.coalesce(scanner);
         self.sweep_once(swept).await;
         scanner.until_idle().await?;
         scanner.health.scanned(Timestamp::now());
