@@ -7,6 +7,7 @@ use reprieve::recovery::{ScanError, Scanner};
 use serde_json::json;
 
 use super::host::{Told, host, is_back};
+use crate::harness::backend::open_store;
 use crate::harness::raw::Raw;
 use crate::harness::rows::with;
 use crate::harness::{Backend, at, begin, claim, dead_letter, id, outbox_row};
@@ -66,6 +67,43 @@ fn an_outage_that_lasts_ends_the_scan_and_the_next_one_goes_on() {
         assert_eq!(counts.recovered, 30);
         let attempts = store.value("select sum(recovery_attempts) as n from wh_dead_letters").await;
         assert_eq!(attempts, json!(30), "the fault was not the rows'");
+    });
+}
+
+#[test]
+fn batches_that_take_longer_than_the_server_lets_a_statement_take_shrink_until_they_go_through() {
+    crate::harness::backend::on_postgres(async |store| {
+        store
+            .execute(
+                "create function slow() returns trigger language plpgsql as
+                     $$ begin perform pg_sleep(0.01); return new; end $$;
+                 create trigger slow before insert on wh_outbox for each row execute function slow()",
+            )
+            .await;
+        for n in 1..=60 {
+            store.insert("wh_dead_letters", &dead_letter(n)).await;
+        }
+        // Rows that take 600 ms together, where a statement may take 300.
+        let url = format!("{}?options=-c%20statement_timeout%3D300ms", store.url);
+        let host = Scanner { now: Some(at(60)), store: open_store(&url).await, ..host(&store).await };
+
+        let mut recovered = 0;
+        let mut failures = 0;
+        while recovered < 60 {
+            match host.until_idle().await {
+                Ok(counts) => recovered += counts.recovered,
+                Err(error) => {
+                    assert!(error.to_string().contains("statement timeout"), "{error}");
+                    failures += 1;
+                    assert!(failures < 10, "a batch of one row goes through at last");
+                }
+            }
+            recovered = recovered.max(u64::try_from(store.rows_in("wh_outbox").await).unwrap());
+        }
+
+        assert!(failures > 0, "a batch of 60 rows takes too long");
+        let attempts = store.value("select sum(recovery_attempts) as n from wh_dead_letters").await;
+        assert_eq!(attempts, json!(60), "the fault was not the rows'");
     });
 }
 

@@ -54,6 +54,7 @@ pub async fn host(store: &Backend) -> Scanner {
         shutdown: CancellationToken::new(),
         abandoned: Arc::default(),
         deferrals: Arc::default(),
+        pace: Arc::default(),
     }
 }
 

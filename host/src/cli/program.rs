@@ -138,6 +138,7 @@ impl Program {
             shutdown: CancellationToken::new(),
             abandoned: Arc::default(),
             deferrals: Arc::default(),
+            pace: Arc::default(),
         })
     }
 

@@ -84,6 +84,11 @@ impl Batch {
         Self { id, claim }
     }
 
+    /// Rows that were claimed.
+    pub(super) fn rows(&self) -> u32 {
+        u32::try_from(self.claim.rows.len()).unwrap_or(u32::MAX)
+    }
+
     /// Works on the batch to its end. On an error the batch is given back or left to end with its lease.
     pub(super) async fn work(self, scanner: &Scanner, asker: &mut Asker) -> Result<Worked, ScanError> {
         let mut report = Report::new(scanner.metrics.clone());

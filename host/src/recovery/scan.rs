@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::ask::Asker;
 use super::batch::{Batch, Worked};
 use super::options::RecoveryOptions;
+use super::pace::Pace;
 use super::{Deferrals, Generation, ScanCounts};
 use crate::policy::{LivePolicy, Policy};
 use crate::store::{ClaimRequest, Cursor, SharedStore, StoreError};
@@ -61,6 +62,8 @@ pub struct Scanner {
     pub abandoned: Arc<Mutex<Vec<Uuid>>>,
     /// How far the rows that another policy put off have been made due.
     pub deferrals: Arc<Mutex<Deferrals>>,
+    /// How many rows a claim may take at present.
+    pub pace: Arc<Pace>,
 }
 
 /// Where a pass over the due rows stands; the lanes of a host share it.
@@ -120,14 +123,29 @@ impl Scanner {
             if left == 0 {
                 return Ok(Scanned { counts, full: true });
             }
-            let Some(batch) = self.claim(pass, left).await? else { break };
-            let Worked { counts: worked, past_the_scan } = batch.work(self, &mut asker).await?;
+            let most = self.pace.at_most(u32::try_from(left).unwrap_or(u32::MAX));
+            let Some(worked) = self.claim_and_work(pass, most, &mut asker).await? else { break };
+            let Worked { counts: worked, past_the_scan } = worked;
             counts += worked;
             if past_the_scan {
                 break;
             }
         }
         Ok(Scanned { counts, full: false })
+    }
+
+    /// Works on the next claim of the pass; `None` when it has ended.
+    async fn claim_and_work(&self, pass: &Pass, most: u32, asker: &mut Asker) -> Result<Option<Worked>, ScanError> {
+        let claimed = self.claim(pass, most).await.inspect_err(|_| self.pace.failed(most));
+        let Some(batch) = claimed? else { return Ok(None) };
+        let rows = batch.rows();
+        let worked = batch.work(self, asker).await;
+        match &worked {
+            Ok(_) => self.pace.went_through(rows),
+            Err(ScanError::Store(error)) if error.is_transient() => self.pace.failed(rows),
+            Err(_) => {}
+        }
+        worked.map(Some)
     }
 
     /// Gives a batch back whose work failed through no fault of its rows, so that nothing is counted on them.
@@ -148,7 +166,7 @@ impl Scanner {
     }
 
     /// Claims the next rows of the pass; `None` when it has ended.
-    async fn claim(&self, pass: &Pass, left: u64) -> Result<Option<Batch>, StoreError> {
+    async fn claim(&self, pass: &Pass, max: u32) -> Result<Option<Batch>, StoreError> {
         // Held across the claim: two lanes must not start from the same place.
         let mut place = pass.place.lock().await;
         if place.ended {
@@ -159,7 +177,7 @@ impl Scanner {
             batch_id: Uuid::now_v7(),
             owner: self.instance,
             generation: &generation,
-            max: u32::try_from(left).unwrap_or(u32::MAX),
+            max,
             after: place.after,
             lease: self.options.lease,
             now: self.now,

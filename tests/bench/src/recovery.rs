@@ -196,6 +196,7 @@ pub fn scanner(store: SharedStore, policy: LivePolicy, options: RecoveryOptions)
         shutdown: CancellationToken::new(),
         abandoned: Arc::default(),
         deferrals: Arc::default(),
+        pace: Arc::default(),
     }
 }
 
