@@ -4,7 +4,7 @@
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-bootstrap: ## install what is missing: a compiler for WebAssembly, PostgreSQL for the tests
+bootstrap: ## install what is missing: a compiler for WebAssembly; PostgreSQL and a pooling proxy for the tests
 	@.ci/bootstrap
 
 languages: ## build the example policies in other languages than Rust, with their tools

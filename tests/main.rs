@@ -13,6 +13,7 @@ mod harness;
 
 mod cli;
 mod conformance;
+mod faults;
 mod fingerprints;
 mod house;
 mod perspective;

@@ -1,13 +1,13 @@
 //! The commands, through the program itself.
 
 #[macro_use]
-mod shop;
+pub mod shop;
 
 mod authoring;
 mod changing;
 mod demo;
 mod drainer;
-mod host;
+pub mod host;
 mod importing;
 mod listing;
 mod moving;

@@ -144,7 +144,7 @@ fn bin_folder() -> PathBuf {
         .expect("no PostgreSQL server is installed, and these tests need a real one: run `make bootstrap`")
 }
 
-fn is_root() -> bool {
+pub fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }

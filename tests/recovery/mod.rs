@@ -6,7 +6,7 @@ mod credits;
 mod faults;
 pub mod host;
 mod hostile;
-mod loops;
+pub mod loops;
 mod matrix;
 mod network;
 mod policies;

@@ -1,0 +1,80 @@
+//! Large bodies and a large backlog cost a claim nothing.
+
+use serde_json::Value;
+use sqlx::Connection as _;
+
+use crate::harness::at;
+use crate::harness::backend::on_postgres;
+use crate::harness::raw::Raw;
+use crate::recovery::host::{Told, host};
+
+/// A claim at the time 60, undone again.
+const CLAIM: &str = "explain (analyze, buffers, format json)
+    select * from reprieve_claim('01900000-0000-7000-8000-000000000000', '01900000-0000-7000-8000-000000000001', 'g1',
+        200, null, null, null, 60, timestamptz '2026-01-01T00:01:00Z')";
+
+/// Pages that an explained statement looked at.
+fn pages(explained: &Value) -> u64 {
+    let plan = &explained[0]["Plan"];
+    assert_eq!(plan["Actual Rows"], 10, "{plan}");
+    plan["Shared Hit Blocks"].as_u64().unwrap() + plan["Shared Read Blocks"].as_u64().unwrap()
+}
+
+#[test]
+fn ten_due_rows_with_bodies_of_one_and_a_half_megabytes_are_claimed_without_reading_a_body_or_a_row_that_is_not_due() {
+    on_postgres(async |store| {
+        store
+            .execute(
+                "insert into wh_dead_letters (dead_letter_id, source_table, source_id, message_type, failure_reason,
+                     attempts_when_dlq, generation, envelope, dead_lettered_at, next_recovery_at)
+                 select gen_random_uuid(), 'wh_outbox', gen_random_uuid(), 'M', 8, 1, 'g1',
+                     case when n <= 10 then jsonb_build_object('event_data', jsonb_build_object('b',
+                         (select string_agg(md5(n::text || i), '') from generate_series(1, 47000) i)))
+                     else '{}' end,
+                     '2026-01-01T00:00:00Z',
+                     case when n > 10 then timestamptz '2026-01-02T00:00:00Z' end
+                 from generate_series(1, 20000) n",
+            )
+            .await;
+        store.execute("vacuum analyze wh_dead_letters").await;
+        let size = store.value("select pg_table_size('wh_dead_letters') / 8192 as n from (values (1)) v").await;
+        assert!(size.as_u64().unwrap() > 2000, "there is much that could be read: {size} pages");
+
+        let Raw::Postgres(pool) = &store.raw else { unreachable!("this is PostgreSQL") };
+        let mut session = pool.acquire().await.unwrap();
+        let mut explained = Value::Null;
+        // The first time, a session reads the catalogue as well.
+        for _ in 0..2 {
+            let mut undone = session.begin().await.unwrap();
+            explained = sqlx::query_scalar(CLAIM).fetch_one(&mut *undone).await.unwrap();
+            undone.rollback().await.unwrap();
+        }
+
+        let pages = pages(&explained);
+        assert!(pages < 100, "{pages} pages were looked at");
+    });
+}
+
+#[test]
+fn a_snapshot_that_is_held_for_long_keeps_no_row_from_being_recovered() {
+    on_postgres(async |store| {
+        let Raw::Postgres(pool) = &store.raw else { unreachable!("this is PostgreSQL") };
+        let mut report = pool.begin().await.unwrap();
+        sqlx::query("set transaction isolation level repeatable read").execute(&mut *report).await.unwrap();
+        sqlx::query("select count(*) from wh_dead_letters").execute(&mut *report).await.unwrap();
+        store
+            .execute(
+                "insert into wh_dead_letters (dead_letter_id, source_table, source_id, message_type, failure_reason,
+                     attempts_when_dlq, generation, envelope, dead_lettered_at)
+                 select gen_random_uuid(), 'wh_outbox', gen_random_uuid(), 'M', 8, 1, 'g1',
+                     '{\"event_data\": {}, \"metadata\": {}}', '2026-01-01T00:00:00Z'
+                 from generate_series(1, 1000)",
+            )
+            .await;
+
+        assert_eq!(host(&store).await.scans_at(at(60)).await.recovered, 1000);
+        let seen: i64 =
+            sqlx::query_scalar("select count(*) from wh_dead_letters").fetch_one(&mut *report).await.unwrap();
+        assert_eq!(seen, 0, "the snapshot was held until now");
+    });
+}
