@@ -28,10 +28,28 @@ impl Scanner {
         Ok(())
     }
 
-    /// One cycle: what has to be prepared, and one scan from the front.
+    /// One cycle: decides up to `scan_batch_size` rows, not counting skipped and blocked ones, or all that is due. A row
+    /// that was out of the way of others during a scan has made them due: they are scanned next.
     pub async fn cycle(&self) -> Result<Scanned, ScanError> {
-        self.prepare().await?;
-        self.scan(&Pass::default()).await
+        let mut counts = ScanCounts::default();
+        loop {
+            self.prepare().await?;
+            let left = self.batch_size().saturating_sub(counts.decided());
+            let scanned = self.scan(&Pass::default(), left, false).await?;
+            counts += scanned.counts;
+            if scanned.full || scanned.counts.scanned == 0 || self.shutdown.is_cancelled() || !self.is_due().await? {
+                return Ok(Scanned { counts, full: scanned.full });
+            }
+        }
+    }
+
+    fn batch_size(&self) -> u64 {
+        u64::from(self.options.scan_batch_size)
+    }
+
+    async fn is_due(&self) -> Result<bool, ScanError> {
+        let generation = self.generation.tag_or_unversioned();
+        Ok(self.store.due(&generation, self.now).await?.due_now)
     }
 
     /// Cycles until nothing is due for this host, in as many lanes as the options say.
@@ -43,11 +61,10 @@ impl Scanner {
             if self.shutdown.is_cancelled() {
                 return Ok(counts);
             }
-            let generation = self.generation.tag_or_unversioned();
             if self.deferrals.lock().await.unfinished() {
                 continue;
             }
-            if !self.store.due(&generation, self.now).await?.due_now {
+            if !self.is_due().await? {
                 return Ok(counts);
             }
         }
@@ -82,7 +99,7 @@ impl Scanner {
     async fn lane(&self, pass: &Pass) -> Result<ScanCounts, ScanError> {
         let mut counts = ScanCounts::default();
         loop {
-            let scanned = self.scan(pass).await?;
+            let scanned = self.scan(pass, self.batch_size(), true).await?;
             counts += scanned.counts;
             if !scanned.full {
                 return Ok(counts);

@@ -102,28 +102,30 @@ pub struct Scanned {
 }
 
 impl Scanner {
-    /// Runs one scan along `pass`: decides up to `scan_batch_size` rows, not counting skipped and blocked ones.
-    pub async fn scan(&self, pass: &Pass) -> Result<Scanned, ScanError> {
+    /// Runs one scan along `pass`: decides up to `limit` rows, not counting skipped and blocked ones, and with `whole`
+    /// what the last claim holds beyond that. A backlog that is mostly skipped or blocked would else be claimed in ever
+    /// smaller pieces.
+    pub(super) async fn scan(&self, pass: &Pass, limit: u64, whole: bool) -> Result<Scanned, ScanError> {
         let started = Instant::now();
         self.release_abandoned().await?;
         if pass.ended().await {
             return Ok(Scanned { counts: ScanCounts::default(), full: false });
         }
-        let result = self.claims(pass).await;
+        let result = self.claims(pass, limit, whole).await;
         self.metrics.scan(started.elapsed());
         result
     }
 
-    async fn claims(&self, pass: &Pass) -> Result<Scanned, ScanError> {
+    async fn claims(&self, pass: &Pass, limit: u64, whole: bool) -> Result<Scanned, ScanError> {
         let mut asker = Asker::new(self.policy.current());
         let mut counts = ScanCounts::default();
-        let limit = u64::from(self.options.scan_batch_size);
         while !self.shutdown.is_cancelled() {
             let left = limit.saturating_sub(counts.decided());
             if left == 0 {
                 return Ok(Scanned { counts, full: true });
             }
-            let most = self.pace.at_most(u32::try_from(left).unwrap_or(u32::MAX));
+            let size = if whole { limit } else { left };
+            let most = self.pace.at_most(u32::try_from(size).unwrap_or(u32::MAX));
             let Some(worked) = self.claim_and_work(pass, most, &mut asker).await? else { break };
             let Worked { counts: worked, past_the_scan } = worked;
             counts += worked;
