@@ -26,6 +26,21 @@ fn an_index_that_was_left_invalid_is_rebuilt() {
 }
 
 #[test]
+fn an_index_that_a_later_one_replaced_is_dropped_and_not_made_again() {
+    let url = crate::harness::migrated_database();
+    backend::run(async {
+        let store = Backend::at(url, None).await;
+        let replaced = "select count(*) as n from pg_class where relname = 'wh_dead_letters_stream_idx'";
+        assert_eq!(store.value(replaced).await, json!(0));
+        store.execute("create index wh_dead_letters_stream_idx on wh_dead_letters (stream_id)").await;
+
+        store.migrate(false).await.unwrap();
+
+        assert_eq!(store.value(replaced).await, json!(0));
+    });
+}
+
+#[test]
 fn a_foreign_function_of_a_contract_name_is_an_error_until_it_is_adopted() {
     let url = crate::harness::empty_database();
     backend::run(async {

@@ -44,7 +44,12 @@ fn a_death_that_is_committed_while_its_message_is_settled_supersedes_the_older_o
         let claimed = claim(&*store, 10, at(100)).await;
         begin(&*store, claimed.batch_id, &claimed.ids(), &[], at(100)).await;
         let attempts = [attempt(&claimed.entries()[0], waiting(at(100), 60))];
-        let settle = Settle { batch_id: claimed.batch_id, attempts: &attempts, now: Some(at(101)) };
+        let settle = Settle {
+            batch_id: claimed.batch_id,
+            attempts: &attempts,
+            streams: reprieve::store::StreamTerms::default(),
+            now: Some(at(101)),
+        };
 
         let settled = beside_a_second_death(&store, store.settle(&settle)).await.unwrap();
 

@@ -7,6 +7,7 @@ use reprieve::model::decision::Standing;
 use reprieve::model::{DeadLetter, Deferral, RecoveryStatus};
 use reprieve::store::{
     Attempt, Begin, Begun, Claim, ClaimRequest, Cursor, DecisionRecord, Ending, Seen, Settle, Settled, Store,
+    StreamTerms,
 };
 use uuid::Uuid;
 
@@ -55,12 +56,15 @@ pub async fn claim_after(
 
 /// Carries out the decisions about a batch.
 pub async fn begin(store: &dyn Store, batch_id: Uuid, recover: &[Uuid], endings: &[Ending], now: Timestamp) -> Begun {
-    store.begin(&Begin { batch_id, recover, endings, now: Some(now) }).await.expect("begin")
+    store
+        .begin(&Begin { batch_id, recover, endings, streams: StreamTerms::default(), now: Some(now) })
+        .await
+        .expect("begin")
 }
 
 /// Makes the attempts of a batch.
 pub async fn settle(store: &dyn Store, batch_id: Uuid, attempts: &[Attempt], now: Timestamp) -> Vec<Settled> {
-    store.settle(&Settle { batch_id, attempts, now: Some(now) }).await.expect("settle")
+    store.settle(&Settle { batch_id, attempts, streams: StreamTerms::default(), now: Some(now) }).await.expect("settle")
 }
 
 /// Claims, begins and settles everything that is due, at one moment; failed rows wait a minute.
@@ -76,6 +80,7 @@ pub async fn recover_all(store: &dyn Store, now: Timestamp) -> Vec<Settled> {
 pub fn attempt(entry: &DeadLetter, on_failure: Standing) -> Attempt {
     Attempt {
         dead_letter_id: entry.dead_letter_id,
+        in_order: false,
         credit: entry.replay_credit.clone(),
         on_failure,
         record: record("recover"),

@@ -5,6 +5,7 @@
 
 #![allow(dead_code, unused_imports, reason = "each test takes what it needs")]
 
+pub mod arrivals;
 pub mod backend;
 pub mod batches;
 pub mod clock;
@@ -16,6 +17,7 @@ pub mod raw;
 pub mod rows;
 pub mod server;
 
+pub use arrivals::{arrivals, watch_arrivals};
 pub use backend::Backend;
 pub use batches::{attempt, begin, claim, claim_after, ending, recover_all, settle};
 pub use clock::{T0, at, id, instance, source, stream, time_text};

@@ -170,6 +170,26 @@ pub fn refusing() -> Vec<u8> {
     component(POLICY, &format!("{body}{starts_otherwise}))"))
 }
 
+/// A policy that keeps the order of streams, but for messages whose type starts with an X.
+pub fn ordering() -> Vec<u8> {
+    let starts_otherwise = "(i32.ne (i32.load8_u (i32.load offset=36 (local.get 0))) (i32.const 88))";
+    let always = core("", "", "");
+    assert!(always.contains(PER_MESSAGE), "the answer of get-stream-mode is found");
+    component(POLICY, &always.replace(PER_MESSAGE, &PER_MESSAGE.replacen("(i32.const 0)", starts_otherwise, 1)))
+}
+
+/// A policy that refuses every message whose type starts with an X, and keeps the order of streams.
+pub fn refusing_in_order() -> Vec<u8> {
+    let starts_otherwise = "(i32.ne (i32.load8_u (i32.load offset=36 (local.get 0))) (i32.const 88))";
+    let always = core("", "", "").replace(PER_MESSAGE, &PER_MESSAGE.replacen("const 0", "const 1", 1));
+    let body = always.strip_suffix("(i32.const 1)))").expect("the last question is should-recover");
+    component(POLICY, &format!("{body}{starts_otherwise}))"))
+}
+
+/// How the answer of get-stream-mode ends in [`core`].
+const PER_MESSAGE: &str = "(i32.const 0))
+  (func (export \"reprieve:policy/recovery@0.1.0#should-recover\")";
+
 /// The log of the host, to be imported.
 pub const LOG: &str = r#"(import "reprieve:policy/host@0.1.0" "log" (func $log (param i32 i32 i32)))"#;
 

@@ -10,3 +10,7 @@ pub mod loops;
 mod matrix;
 mod network;
 mod policies;
+mod streams;
+mod streams_at_random;
+mod streams_behind;
+mod streams_due;

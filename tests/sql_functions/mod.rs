@@ -12,6 +12,7 @@ mod schemas;
 mod settling;
 mod signals;
 mod signatures;
+mod streams;
 mod sweeping;
 mod transactions;
 

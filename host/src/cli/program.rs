@@ -120,9 +120,6 @@ impl Program {
         Policies { policy, fallback, .. }: Policies,
         now: Option<Timestamp>,
     ) -> anyhow::Result<Scanner> {
-        if self.config.recovery.held_blocks_stream {
-            tracing::warn!("held_blocks_stream has no effect yet: rows are recovered each by itself");
-        }
         let (metrics, health) = (Metrics::new(), Health::default());
         in_use::tell(&policy, &metrics, &health);
         Ok(Scanner {

@@ -19,6 +19,7 @@ pub fn recovery_options(config: &RecoveryConfig) -> RecoveryOptions {
         lanes: config.lanes,
         max_policy_errors: config.max_policy_errors,
         on_policy_error: config.on_policy_error,
+        held_blocks_stream: config.held_blocks_stream,
         decision_retention: config.decision_retention,
         settled_retention: KeepSettled {
             recovered: config.recovered_retention,

@@ -61,4 +61,14 @@ impl DeadLetter {
     pub fn stream(&self) -> Option<Uuid> {
         self.stream_id.filter(|id| !id.is_nil())
     }
+
+    /// What tells its stream from every other: the table it belongs to, and for perspective rows the perspective.
+    #[must_use]
+    pub fn stream_key(&self) -> Option<(SourceTable, Uuid, &str)> {
+        let perspective = match self.source_table {
+            SourceTable::PerspectiveEvents => self.perspective_name.as_deref().unwrap_or_default(),
+            SourceTable::Outbox | SourceTable::Inbox => "",
+        };
+        Some((self.source_table, self.stream()?, perspective))
+    }
 }

@@ -25,7 +25,7 @@ pub const MAX_POLICY_ERROR_WAIT: Duration = Duration::from_secs(60 * 60);
 pub struct Predecessor {
     /// Which one.
     pub dead_letter_id: Uuid,
-    /// When it falls due; `None` when it is due already.
+    /// When it falls due; `None` when no time is set for it.
     pub due_at: Option<Timestamp>,
 }
 
@@ -98,7 +98,8 @@ impl Decision {
 
 /// Decides what to do with a dead letter that is due.
 ///
-/// `scan_interval` is how long a row rests that the policy does not want tried. The order of the rules is a contract:
+/// `scan_interval` is how long a row rests that the policy does not want tried, and the longest that it waits for an
+/// earlier row of its stream, which makes it due when it is out of its way. The order of the rules is a contract:
 /// superseded, refused by the policy, out of budget, cooling down, behind a sibling, recover.
 #[must_use]
 pub fn decide(
@@ -126,7 +127,11 @@ pub fn decide(
     }
     match (answers.stream_mode, siblings.predecessor) {
         (StreamMode::TailAware, Some(earlier)) => Decision::Wait {
-            not_before: earlier.due_at.unwrap_or(now).clamp(now, later(now, scan_interval)),
+            // A row that is due already may be somebody else's to claim.
+            not_before: earlier
+                .due_at
+                .filter(|due_at| *due_at > now)
+                .map_or(later(now, scan_interval), |due_at| due_at.min(later(now, scan_interval))),
             until: WaitFor::Predecessor(earlier.dead_letter_id),
         },
         (StreamMode::TailAware | StreamMode::PerMessage, _) => Decision::Recover { on_credit },

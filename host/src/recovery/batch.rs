@@ -13,10 +13,13 @@ use super::plan::{Asking, Kind, Step, Terms, step};
 use super::record::{Asked, inputs};
 use super::report::Report;
 use super::scan::{ScanError, Scanner};
+use super::streams::{line_up, still_going};
 use super::{RecoveryOptions, ScanCounts};
 use crate::model::view::PolicyView;
 use crate::model::{DeadLetter, RecoveryStatus};
-use crate::store::{Attempt, Begin, Begun, Candidate, Claim, Ending, Outcome, Settle, Settled, StoreError};
+use crate::store::{
+    Attempt, Begin, Begun, Candidate, Claim, Ending, Outcome, Settle, Settled, StoreError, StreamTerms,
+};
 
 /// How often settling is tried again after a fault of the infrastructure, within a few seconds.
 const SETTLE_RETRIES: usize = 5;
@@ -134,15 +137,20 @@ fn due_at(row: &Candidate) -> Timestamp {
 async fn decide_rows(
     scanner: &Scanner,
     asker: &mut Asker,
-    rows: Vec<Candidate>,
+    mut rows: Vec<Candidate>,
     now: Timestamp,
 ) -> Result<Plan, ScanError> {
     let views: Vec<PolicyView> = rows.iter().map(|row| PolicyView::of(&row.entry)).collect();
     let inputs: Vec<String> = views.iter().map(inputs).collect();
     let askings = asker.ask(scanner, &rows, views, now).await?;
     let terms = terms(&scanner.options, now);
+    let places = line_up(scanner, &mut rows, &askings, terms).await?;
+    let mut asked: Vec<_> = rows.into_iter().zip(inputs).zip(askings).collect();
+    if !places.is_empty() {
+        asked.sort_by_key(|((row, _), _)| places.get(&row.entry.dead_letter_id));
+    }
     let mut plan = Plan::default();
-    for ((candidate, inputs), asking) in rows.into_iter().zip(inputs).zip(askings) {
+    for ((candidate, inputs), asking) in asked {
         let step = step(&candidate, inputs, &asking, terms);
         plan.add(candidate.entry, asking, step);
     }
@@ -150,23 +158,38 @@ async fn decide_rows(
 }
 
 fn terms(options: &RecoveryOptions, now: Timestamp) -> Terms {
-    Terms { scan_interval: options.scan_interval, max_policy_errors: options.max_policy_errors, now }
+    Terms {
+        scan_interval: options.scan_interval,
+        max_policy_errors: options.max_policy_errors,
+        held_blocks_stream: options.held_blocks_stream,
+        now,
+    }
 }
 
 /// Carries the plan out and reports what was committed.
 async fn commit(scanner: &Scanner, lease: &Lease<'_>, plan: &Plan, report: &mut Report) -> Result<(), StoreError> {
     let Plan { rows, attempts, endings } = plan;
     let recover: Vec<Uuid> = attempts.iter().map(|attempt| attempt.dead_letter_id).collect();
-    let begin = Begin { batch_id: lease.batch_id, recover: &recover, endings, now: scanner.now };
+    let RecoveryOptions { held_blocks_stream: held_blocks, scan_interval: wait, .. } = *scanner.options;
+    let streams = StreamTerms { held_blocks, wait };
+    let begin = Begin { batch_id: lease.batch_id, recover: &recover, endings, streams, now: scanner.now };
     let Begun::Done { ended } = scanner.store.begin(&begin).await? else {
         report.lost();
         return Ok(());
     };
-    report.begun(rows, &ended.into_iter().collect::<HashSet<_>>());
+    let ended: HashSet<Uuid> = ended.into_iter().collect();
+    report.begun(rows, &ended);
     if attempts.is_empty() {
         return Ok(());
     }
-    let settle = Settle { batch_id: lease.batch_id, attempts, now: scanner.now };
+    let going;
+    let attempts = if ended.len() == endings.len() {
+        attempts
+    } else {
+        going = still_going(rows, attempts, &ended);
+        &going
+    };
+    let settle = Settle { batch_id: lease.batch_id, attempts, streams, now: scanner.now };
     let started = Instant::now();
     let settled = lease.kept(settle_in_the_end(scanner, &settle)).await;
     scanner.metrics.settle(started.elapsed());

@@ -18,6 +18,7 @@ pub mod record;
 pub mod report;
 mod retention;
 pub mod scan;
+mod streams;
 pub mod wait;
 pub mod worker;
 

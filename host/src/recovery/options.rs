@@ -28,6 +28,8 @@ pub struct RecoveryOptions {
     pub max_policy_errors: u32,
     /// What becomes of a row on which the policy fails.
     pub on_policy_error: OnPolicyError,
+    /// Whether a held row stops its stream.
+    pub held_blocks_stream: bool,
     /// How long the recorded decisions about a settled dead letter are kept after the newest of them; `None`: for ever.
     pub decision_retention: Option<Duration>,
     /// How long settled dead letters are kept.
@@ -50,6 +52,7 @@ impl Default for RecoveryOptions {
             lanes: 2,
             max_policy_errors: 5,
             on_policy_error: OnPolicyError::Defer,
+            held_blocks_stream: false,
             decision_retention: Some(Duration::from_secs(720 * 60 * 60)),
             settled_retention: KeepSettled { recovered: Some(RECOVERED_RETENTION), permanently_failed: None },
         }

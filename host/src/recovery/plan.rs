@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use uuid::Uuid;
 
 use super::record::{Asked, rule};
 use crate::model::decision::{Decision, Held, Standing, WaitFor, after_failure, after_policy_error, decide};
-use crate::model::{Answers, DeadLetter, Deferral, RecoveryStatus};
+use crate::model::{Answers, DeadLetter, Deferral, RecoveryStatus, StreamMode};
 use crate::store::{Attempt, Candidate, DecisionRecord, Ending, Seen};
 
 /// What was learned about a row: which policy was asked, and its answers or why it failed.
@@ -53,6 +54,8 @@ pub struct Terms {
     pub scan_interval: Duration,
     /// Policy errors after which a row is held.
     pub max_policy_errors: u32,
+    /// Whether a held row stops its stream.
+    pub held_blocks_stream: bool,
     /// The scan's time.
     pub now: Timestamp,
 }
@@ -79,6 +82,7 @@ pub fn step(candidate: &Candidate, inputs: String, asking: &Asking, terms: Terms
         Decision::Recover { on_credit } => Step::Attempt(Attempt {
             dead_letter_id: entry.dead_letter_id,
             credit: entry.replay_credit.clone().filter(|_| on_credit),
+            in_order: answers.stream_mode == StreamMode::TailAware && entry.stream().is_some(),
             on_failure: after_failure(entry, &answers.policy, on_credit, terms.now),
             record: DecisionRecord { attempt: entry.recovery_attempts.saturating_add(1), ..record },
         }),
@@ -95,7 +99,7 @@ pub fn step(candidate: &Candidate, inputs: String, asking: &Asking, terms: Terms
         }
         Decision::Wait { not_before, until: WaitFor::Predecessor(earlier) } => {
             let note = format!("waits for {earlier}, which stands before it in its stream");
-            end(entry, pending(not_before, Deferral::Stream), Kind::Blocked, Some(note), record)
+            behind(earlier, end(entry, pending(not_before, Deferral::Stream), Kind::Blocked, Some(note), record))
         }
         Decision::Skip { not_before } => end(entry, pending(not_before, Deferral::Skip), Kind::Skipped, None, record),
     }
@@ -131,6 +135,17 @@ fn end(entry: &DeadLetter, standing: Standing, kind: Kind, note: Option<String>,
         policy_errors: 0,
     };
     Step::End(ending, kind)
+}
+
+/// The same, carried out only if this row stands in its way still.
+fn behind(earlier: Uuid, step: Step) -> Step {
+    match step {
+        Step::End(ending, kind) => {
+            let seen = Seen { predecessor: Some(earlier), ..ending.seen };
+            Step::End(Ending { seen, ..ending }, kind)
+        }
+        attempt @ Step::Attempt(_) => attempt,
+    }
 }
 
 fn policy_failed(entry: &DeadLetter, inputs: String, asking: &Asking, failure: &str, terms: Terms) -> Step {

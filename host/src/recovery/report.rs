@@ -114,6 +114,10 @@ impl Report {
                 self.held(row);
                 log(row, "held: its message has died again");
             }
+            Outcome::Blocked => {
+                self.counts.blocked += 1;
+                log(row, "waiting for an earlier row of its stream, which was not re-emitted");
+            }
             Outcome::Failed(error) => self.insert_failed(row, on_failure, error),
             Outcome::Lost => log(row, "left alone: settled by somebody else"),
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use super::streams::StreamTerms;
 use crate::model::DeadLetter;
 use crate::model::decision::{Siblings, Standing};
 
@@ -68,13 +69,15 @@ pub struct Seen {
     pub next_recovery_at: Option<Timestamp>,
     /// As claimed.
     pub replay_credit: Option<String>,
+    /// The row of its stream that stood in its way, where that is why it waits.
+    pub predecessor: Option<Uuid>,
 }
 
 impl Seen {
     /// What was seen of a claimed row.
     #[must_use]
     pub fn of(entry: &DeadLetter) -> Self {
-        Self { next_recovery_at: entry.next_recovery_at, replay_credit: entry.replay_credit.clone() }
+        Self { next_recovery_at: entry.next_recovery_at, replay_credit: entry.replay_credit.clone(), predecessor: None }
     }
 }
 
@@ -125,6 +128,8 @@ pub struct Begin<'a> {
     pub recover: &'a [Uuid],
     /// The others. Rows of the batch that are in neither list are let go untouched.
     pub endings: &'a [Ending],
+    /// How rows stand in each other's way.
+    pub streams: StreamTerms,
     /// The clock; `None` is the database's.
     pub now: Option<Timestamp>,
 }
@@ -134,7 +139,7 @@ pub struct Begin<'a> {
 pub enum Begun {
     /// The batch was dissolved by somebody else; nothing was done.
     Lost,
-    /// The endings that were carried out; the others had changed since the claim.
+    /// The endings that were carried out; the others had changed since the claim, or what they wait for had.
     Done {
         /// Their ids.
         ended: Vec<Uuid>,
@@ -148,6 +153,8 @@ pub struct Attempt {
     pub dead_letter_id: Uuid,
     /// The credit that pays for it, as it was claimed; `None` counts in `recovery_attempts`.
     pub credit: Option<String>,
+    /// Whether it is re-emitted only when no earlier row of its stream that is in order, too, was left behind.
+    pub in_order: bool,
     /// Where it goes when it cannot be inserted.
     pub on_failure: Standing,
     /// What to record; the outcome is added to its note.
@@ -161,6 +168,8 @@ pub struct Settle<'a> {
     pub batch_id: Uuid,
     /// The rows, in the order in which they are to be re-emitted.
     pub attempts: &'a [Attempt],
+    /// How rows stand in each other's way.
+    pub streams: StreamTerms,
     /// The clock; `None` is the database's.
     pub now: Option<Timestamp>,
 }
@@ -176,6 +185,8 @@ pub enum Outcome {
     Gone,
     /// The message has died again since the claim: held with a note, and no attempt is counted.
     Superseded,
+    /// An earlier row of its stream was not inserted and stays in its way: it waits, and no attempt is counted.
+    Blocked,
     /// The insert failed with this error: the row stands where `on_failure` says.
     Failed(String),
     /// The batch was lost, or somebody else settled the row: nothing was done.

@@ -15,8 +15,10 @@ pub mod passes;
 pub mod perspective;
 pub mod postgres;
 pub mod sqlite;
+pub mod streams;
 pub mod verbs;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +37,7 @@ pub use operator::{
 };
 pub use passes::{ClearDeferrals, Cleared, Forget, Forgotten, KeepSettled};
 pub use perspective::PerspectiveStore;
+pub use streams::{InStream, StreamOrder, StreamTerms};
 pub use verbs::{Move, Moved, Sweep};
 
 use crate::model::SourceTable;
@@ -85,6 +88,10 @@ pub trait RecoveryStore: Send + Sync {
     /// Carries out the decisions that re-emit nothing, and leaves in the batch the rows to be recovered, in phase
     /// recovering: from then on their attempts count. Without any, the batch is dissolved.
     async fn begin(&self, request: &Begin<'_>) -> Result<Begun>;
+
+    /// Dead letters in the order of their streams, each with what stands in its way. To be asked about the rows of a
+    /// batch, whose streams nobody else works on meanwhile.
+    async fn stream_order(&self, request: &StreamOrder<'_>) -> Result<Vec<InStream>>;
 
     /// Re-emits the rows of a batch in phase recovering and dissolves it, in one transaction. A bad row is isolated by
     /// halving; the others are recovered. A row whose message has died again since the claim is held, at no attempt. An
@@ -156,6 +163,9 @@ pub trait OperatorStore: Send + Sync {
 
     /// One row whole, with its other incarnations and its decisions.
     async fn show(&self, id: Uuid) -> Result<Option<Whole>>;
+
+    /// Of those of these rows that wait for an earlier one of their stream, which one each waits for.
+    async fn waits_for(&self, ids: &[Uuid]) -> Result<HashMap<Uuid, Uuid>>;
 
     /// The row of a source table with this id, as the text of a JSON object; `None` when there is none.
     async fn source_row(&self, source_table: SourceTable, source_id: Uuid) -> Result<Option<String>>;

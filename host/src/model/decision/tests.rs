@@ -156,6 +156,18 @@ fn nobody_waits_longer_for_a_sibling_than_the_scan_interval() {
 }
 
 #[test]
+fn a_row_behind_one_that_is_due_or_has_no_time_rests_for_the_scan_interval() {
+    let tail_aware = Answers { stream_mode: StreamMode::TailAware, ..answers() };
+    for due_at in [None, Some(noon()), Some(at("2026-01-01T11:00:00Z"))] {
+        let earlier = Predecessor { dead_letter_id: Uuid::from_u128(7), due_at };
+        let siblings = Siblings { predecessor: Some(earlier), ..Siblings::default() };
+        let decision = decide(&entry(), &tail_aware, &siblings, SCAN_INTERVAL, noon());
+        let until = WaitFor::Predecessor(earlier.dead_letter_id);
+        assert_eq!(decision, Decision::Wait { not_before: at("2026-01-01T12:10:00Z"), until }, "{due_at:?}");
+    }
+}
+
+#[test]
 fn the_wait_after_a_failed_attempt_doubles_from_the_plain_cooldown() {
     let five = with_policy(|policy| policy.max_recovery_attempts = 5);
     for (attempts_before, hours) in [(0, 1), (1, 2), (2, 4), (3, 8)] {

@@ -26,13 +26,15 @@ pub(crate) const HOLD_UNREADABLE: &str = "\
     from unnest($1::uuid[], $2::text[]) as u (id, note) \
     where d.dead_letter_id = u.id and d.recovered_at is null";
 
+pub(crate) const WAKE_BEHIND: &str = "select reprieve_wake_behind($1, $2) as woken";
+
 pub(crate) const BEGIN: &str = "\
-    select reprieve_begin($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) \
-        as ended";
+    select reprieve_begin($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, \
+        $21, $22) as ended";
 
 pub(crate) const SETTLE: &str = "\
     select dead_letter_id, outcome, problem \
-    from reprieve_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+    from reprieve_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)";
 
 impl PostgresStore {
     pub(super) async fn claim_batch(&self, request: &ClaimRequest<'_>) -> Result<Claim> {
@@ -78,11 +80,15 @@ impl PostgresStore {
         let ids: Vec<Uuid> = claim.unreadable.iter().filter_map(|(id, _)| id.parse().ok()).collect();
         let notes: Vec<String> =
             claim.unreadable.iter().map(|(_, problem)| text::text(&format!("unreadable: {problem}")).into()).collect();
-        let held = self.rows("hold an unreadable dead letter", self.query(HOLD_UNREADABLE).bind(ids).bind(notes)).await;
+        let action = "hold an unreadable dead letter";
+        let held = self.rows(action, self.query(HOLD_UNREADABLE).bind(ids.clone()).bind(notes)).await;
         match held {
             // Holding it may be what the row's own content forbids; the rest of the batch is worth more.
             Err(StoreError::Database { problem, .. }) => tracing::warn!(problem, "an unreadable dead letter stays due"),
-            other => drop(other?),
+            other => {
+                other?;
+                self.rows(action, self.query(WAKE_BEHIND).bind(ids).bind(sql_time(claim.now))).await?;
+            }
         }
         if claim.rows.is_empty() { self.release_batch(batch_id).await } else { Ok(()) }
     }
@@ -104,7 +110,12 @@ impl PostgresStore {
             .bind(endings.iter().map(|e| e.policy_errors).collect::<Vec<_>>())
             .bind(endings.iter().map(|e| e.policy_error_digest.clone()).collect::<Vec<_>>());
         let records: Records<'_> = endings.iter().map(|e| e.record.as_ref()).collect();
-        let row = self.row(action, records.bind(query).bind(request.now.map(sql_time))).await?;
+        let query = records
+            .bind(query)
+            .bind(request.now.map(sql_time))
+            .bind(endings.iter().map(|e| e.seen.predecessor).collect::<Vec<_>>())
+            .bind(request.streams.held_blocks);
+        let row = self.row(action, query).await?;
         let ended =
             get::<Option<Vec<Uuid>>>(&row, "ended").map_err(|problem| StoreError::Database { action, problem })?;
         Ok(ended.map_or(Begun::Lost, |ended| Begun::Done { ended }))
@@ -121,7 +132,13 @@ impl PostgresStore {
             .bind(attempts.iter().map(|a| a.on_failure.next_recovery_at.map(sql_time)).collect::<Vec<_>>())
             .bind(attempts.iter().map(|a| a.on_failure.deferral.map(|d| d.name())).collect::<Vec<_>>());
         let records: Records<'_> = attempts.iter().map(|a| Some(&a.record)).collect();
-        let rows = self.rows("settle a batch", records.bind(query).bind(request.now.map(sql_time))).await?;
+        let query = records
+            .bind(query)
+            .bind(request.now.map(sql_time))
+            .bind(attempts.iter().map(|a| a.in_order).collect::<Vec<_>>())
+            .bind(request.streams.held_blocks)
+            .bind(request.streams.wait.as_secs_f64());
+        let rows = self.rows("settle a batch", query).await?;
         let outcomes: HashMap<Uuid, Outcome> = rows.iter().filter_map(outcome).collect();
         Ok(attempts
             .iter()
@@ -152,6 +169,7 @@ fn outcome(row: &PgRow) -> Option<(Uuid, Outcome)> {
         "source_present" => Outcome::SourcePresent,
         "gone" => Outcome::Gone,
         "superseded" => Outcome::Superseded,
+        "blocked" => Outcome::Blocked,
         _ => Outcome::Failed(get::<Option<String>>(row, "problem").ok().flatten().unwrap_or_default()),
     };
     Some((id, outcome))

@@ -50,11 +50,16 @@ const MIGRATIONS: &[Migration] = &[
     migration!(17, "0017_create_incarnation_index"),
     migration!(18, "0018_quicken_claim"),
     migration!(19, "0019_forget_decisions"),
+    migration!(20, "0020_create_stream_indexes"),
     migration!(21, "0021_forget_settled"),
+    migration!(22, "0022_find_earlier_rows"),
+    migration!(23, "0023_put_off_in_streams"),
+    migration!(24, "0024_settle_in_order"),
+    migration!(25, "0025_wake_streams_by_verbs"),
 ];
 
 const DEAD_LETTERS: i32 = 2;
-const INDEXES: [i32; 3] = [3, 15, 17];
+const INDEXES: [i32; 4] = [3, 15, 17, 20];
 const VERBS: i32 = 5;
 
 const CREATE_BOOKKEEPING: &str = "create table if not exists reprieve_migrations (\

@@ -24,10 +24,12 @@ mod schema;
 mod show;
 mod statements;
 mod stats;
+mod streams;
 mod sweep;
 mod text;
 mod verbs;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -39,8 +41,8 @@ use uuid::Uuid;
 
 use super::{
     Begin, Begun, ChangeOutcome, Claim, ClaimRequest, ClearDeferrals, Cleared, Due, Filter, Forget, Forgotten, Import,
-    Imported, KeepSettled, Move, Moved, OperatorChange, OperatorStore, Page, RecoveryStore, Rescued, Result, Row,
-    Settle, Settled, Signal, Stats, Sweep, Verbs, Whole,
+    Imported, InStream, KeepSettled, Move, Moved, OperatorChange, OperatorStore, Page, RecoveryStore, Rescued, Result,
+    Row, Settle, Settled, Signal, Stats, StreamOrder, Sweep, Verbs, Whole,
 };
 use crate::model::SourceTable;
 use crate::model::time::stored;
@@ -128,6 +130,10 @@ impl RecoveryStore for PostgresStore {
         self.begin_batch(request).await
     }
 
+    async fn stream_order(&self, request: &StreamOrder<'_>) -> Result<Vec<InStream>> {
+        self.order_in_streams(request).await
+    }
+
     async fn settle(&self, request: &Settle<'_>) -> Result<Vec<Settled>> {
         self.settle_batch(request).await
     }
@@ -193,6 +199,10 @@ impl OperatorStore for PostgresStore {
 
     async fn show(&self, id: Uuid) -> Result<Option<Whole>> {
         self.show_row(id).await
+    }
+
+    async fn waits_for(&self, ids: &[Uuid]) -> Result<HashMap<Uuid, Uuid>> {
+        self.find_predecessors(ids).await
     }
 
     async fn source_row(&self, source_table: SourceTable, source_id: Uuid) -> Result<Option<String>> {

@@ -32,6 +32,9 @@ pub(crate) const INDEX_STATE: &str = "\
 const INDEX_LOOKS: u32 = 1200;
 const INDEX_PAUSE: Duration = Duration::from_millis(250);
 
+/// Made by a migration, and of no use any more since a later one made a better one.
+const RETIRED: [&str; 1] = ["wh_dead_letters_stream_idx"];
+
 impl PostgresStore {
     /// Adds the CHECKs without reading the table under a strong lock. One that old rows break is left out.
     pub(super) async fn ensure_checks(&self) -> Result<()> {
@@ -83,7 +86,11 @@ impl PostgresStore {
                 action: ACTION,
                 problem: format!("not an index: {statement}"),
             })?;
-            self.ensure_index(name, table, &statement).await?;
+            if RETIRED.contains(&name) {
+                self.drop_index(name).await?;
+            } else {
+                self.ensure_index(name, table, &statement).await?;
+            }
         }
         Ok(())
     }
@@ -95,7 +102,7 @@ impl PostgresStore {
             let step = match state {
                 Some((true, _)) => return Ok(()),
                 Some((false, true)) => Ok(()),
-                Some((false, false)) => self.run_alone(format!("drop index concurrently if exists {name}")).await,
+                Some((false, false)) => self.drop_index(name).await,
                 None if self.is_empty(table).await? => self.alter(create.replace("concurrently ", "")).await,
                 None => self.run_alone(create.to_owned()).await,
             };
@@ -110,6 +117,17 @@ impl PostgresStore {
             store: self.name.clone(),
             problem: format!("index {name} is still being built: wait for it, or look for what blocks it"),
         })
+    }
+
+    /// Drops an index unless it is gone already, also by another host at the same moment.
+    async fn drop_index(&self, name: &str) -> Result<()> {
+        if self.rows(ACTION, self.query(INDEX_STATE).bind(name.to_owned())).await?.is_empty() {
+            return Ok(());
+        }
+        match self.with_retries(|| self.run_alone(format!("drop index concurrently if exists {name}"))).await {
+            Err(error) if is_contention(&error) => Ok(()),
+            other => other,
+        }
     }
 
     async fn is_empty(&self, table: &str) -> Result<bool> {

@@ -2,7 +2,7 @@
 
 use super::{
     batch, change, functions, import, lease, listen, look, migrate, operator, perspective, retention, schema, show,
-    stats, sweep, verbs,
+    stats, streams, sweep, verbs,
 };
 
 /// The statements of this store by name; all of them take bound parameters.
@@ -17,8 +17,11 @@ pub fn statements() -> &'static [(&'static str, &'static str)] {
         ("schedule", verbs::SCHEDULE),
         ("claim", batch::CLAIM),
         ("hold unreadable", batch::HOLD_UNREADABLE),
+        ("wake behind", batch::WAKE_BEHIND),
         ("begin", batch::BEGIN),
         ("settle", batch::SETTLE),
+        ("stream order", streams::STREAM_ORDER),
+        ("waits for", streams::WAITS_FOR),
         ("renew", lease::RENEW),
         ("release", lease::RELEASE),
         ("rescue", lease::RESCUE),

@@ -13,6 +13,7 @@ use crate::model::time::later;
 use crate::store::Result;
 
 const READ: &str = "select ids from wh_recovery_batches where batch_id = ? and phase = ?";
+const STREAMS: &str = "select e.value from wh_recovery_batches b, json_each(b.streams) e where b.batch_id = ?";
 pub(super) const DELETE: &str = "delete from wh_recovery_batches where batch_id = ?";
 /// The streams of the rows that are let go are free for others from now on.
 pub(super) const START_RECOVERING: &str = concat!(
@@ -27,6 +28,7 @@ const RENEW: &str = "update wh_recovery_batches set expires_at = ? where batch_i
 
 pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("batch::READ", READ),
+    ("batch::STREAMS", STREAMS),
     ("batch::DELETE", DELETE),
     ("batch::START_RECOVERING", START_RECOVERING),
     ("batch::RENEW", RENEW),
@@ -56,6 +58,15 @@ pub(super) async fn ids(
 ) -> std::result::Result<Option<Vec<Uuid>>, sqlx::Error> {
     let row = sqlx::query(READ).bind(batch_id.to_string()).bind(phase.name()).fetch_optional(conn).await?;
     Ok(row.map(|row| parse_ids(&Cell::at(&row, 0).into_text().unwrap_or_default())))
+}
+
+/// The streams of a batch.
+pub(super) async fn streams(
+    conn: &mut SqliteConnection,
+    batch_id: Uuid,
+) -> std::result::Result<Vec<String>, sqlx::Error> {
+    let rows = sqlx::query(STREAMS).bind(batch_id.to_string()).fetch_all(conn).await?;
+    Ok(rows.iter().filter_map(|row| Cell::at(row, 0).into_text()).collect())
 }
 
 /// The ids of a JSON array.

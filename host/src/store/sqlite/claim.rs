@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::SqliteStore;
 use super::connect::Write;
 use super::rows::{columns, read};
+use super::streams;
 use super::values::{Cell, json_ids, json_list, time_text};
 use crate::model::DeadLetter;
 use crate::model::decision::Siblings;
@@ -133,6 +134,9 @@ async fn claim_in(write: &mut Write<'_>, request: &ClaimRequest<'_>) -> std::res
     if full && claim.rows.is_empty() {
         // All of them are held now, so the pass goes on from where it started.
         claim.cursor = request.after.or(Some(FRONT));
+    }
+    if !claim.unreadable.is_empty() {
+        streams::wake_behind(write, claim.unreadable.iter().map(|(id, _)| id.clone())).await?;
     }
     if !claim.rows.is_empty() {
         insert_batch(write, request, &claim.rows, streams).await?;

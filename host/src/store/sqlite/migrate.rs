@@ -21,6 +21,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
         include_str!("../../../../migrations/sqlite/0015_create_perspective_indexes.sql"),
     ),
     ("0016_clear_policy_deferrals", include_str!("../../../../migrations/sqlite/0016_clear_policy_deferrals.sql")),
+    ("0020_create_stream_indexes", include_str!("../../../../migrations/sqlite/0020_create_stream_indexes.sql")),
 ];
 
 const CREATE_BOOK: &str =

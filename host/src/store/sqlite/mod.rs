@@ -20,6 +20,7 @@ mod fault;
 mod host_lock;
 mod import;
 mod inherit;
+mod line;
 mod listing;
 mod look;
 mod migrate;
@@ -38,6 +39,7 @@ mod signals;
 mod source;
 mod stats;
 mod stored_value;
+mod streams;
 mod sweep;
 mod values;
 mod verbs;
@@ -45,6 +47,7 @@ mod verbs;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -62,8 +65,8 @@ use self::fault::Fault;
 use self::signals::Signals;
 use super::{
     Begin, Begun, ChangeOutcome, Claim, ClaimRequest, ClearDeferrals, Cleared, Due, Filter, Forget, Forgotten, Import,
-    Imported, KeepSettled, Move, Moved, OperatorChange, OperatorStore, Page, RecoveryStore, Rescued, Result, Row,
-    Settle, Settled, Signal, Stats, Sweep, Verbs, Whole,
+    Imported, InStream, KeepSettled, Move, Moved, OperatorChange, OperatorStore, Page, RecoveryStore, Rescued, Result,
+    Row, Settle, Settled, Signal, Stats, StreamOrder, Sweep, Verbs, Whole,
 };
 use crate::model::{RecoveryStatus, SourceTable};
 
@@ -114,6 +117,7 @@ pub fn statements() -> &'static [(&'static str, &'static str)] {
             due::STATEMENTS,
             import::STATEMENTS,
             inherit::STATEMENTS,
+            line::STATEMENTS,
             listing::STATEMENTS,
             migrate::STATEMENTS,
             moving::STATEMENTS,
@@ -128,6 +132,7 @@ pub fn statements() -> &'static [(&'static str, &'static str)] {
             signals::STATEMENTS,
             source::STATEMENTS,
             stats::STATEMENTS,
+            streams::STATEMENTS,
             sweep::STATEMENTS,
             verbs::STATEMENTS,
         ]
@@ -183,6 +188,10 @@ impl RecoveryStore for SqliteStore {
 
     async fn begin(&self, request: &Begin<'_>) -> Result<Begun> {
         begin::begin(self, request).await
+    }
+
+    async fn stream_order(&self, request: &StreamOrder<'_>) -> Result<Vec<InStream>> {
+        streams::stream_order(self, request).await
     }
 
     async fn settle(&self, request: &Settle<'_>) -> Result<Vec<Settled>> {
@@ -250,6 +259,10 @@ impl OperatorStore for SqliteStore {
 
     async fn show(&self, id: Uuid) -> Result<Option<Whole>> {
         listing::show(self, id).await
+    }
+
+    async fn waits_for(&self, ids: &[Uuid]) -> Result<HashMap<Uuid, Uuid>> {
+        streams::waits_for(self, ids).await
     }
 
     async fn source_row(&self, source_table: SourceTable, source_id: Uuid) -> Result<Option<String>> {

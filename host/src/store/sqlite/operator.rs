@@ -7,6 +7,7 @@ use super::connect::Write;
 use super::decisions;
 use super::listing::{bind_filter, matches_filter};
 use super::rows::live_ids;
+use super::streams;
 use super::values::{Cell, time_text};
 use crate::store::operator::Unchanged;
 use crate::store::{ChangeOutcome, OperatorChange, OperatorVerb, Result, StoreError, Target};
@@ -46,6 +47,11 @@ pub(super) async fn change(store: &SqliteStore, request: &OperatorChange<'_>) ->
     for dead_letter_id in ids {
         let result = change_one(&mut write, request, dead_letter_id).await.map_err(failed)?;
         outcomes.push(ChangeOutcome { dead_letter_id, result });
+    }
+    if request.verb != OperatorVerb::Retry {
+        let changed = outcomes.iter().filter(|outcome| outcome.result.is_ok());
+        let changed: Vec<String> = changed.map(|outcome| outcome.dead_letter_id.to_string()).collect();
+        streams::wake_behind(&mut write, changed).await.map_err(failed)?;
     }
     write.commit().await?;
     if outcomes.iter().any(|outcome| outcome.result.is_ok()) {

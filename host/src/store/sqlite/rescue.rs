@@ -9,7 +9,8 @@ use uuid::Uuid;
 use super::SqliteStore;
 use super::batch::{self, parse_ids};
 use super::connect::Write;
-use super::values::{Cell, time_text};
+use super::streams;
+use super::values::{Cell, json_ids, time_text};
 use crate::model::decision::after_policy_error;
 use crate::store::{Rescued, Result};
 
@@ -29,7 +30,11 @@ const COUNT_POLICY_ERROR: &str = "update wh_dead_letters set policy_errors = ?, 
     next_recovery_at = ?, deferral = ?, status_note = 'its host stopped while the policy was asked' \
     where dead_letter_id = ?";
 
+const HELD: &str = "select dead_letter_id from wh_dead_letters where dead_letter_id in (select value from json_each(?)) \
+    and recovery_status = 2";
+
 pub(super) const STATEMENTS: &[(&str, &str)] = &[
+    ("rescue::HELD", HELD),
     ("rescue::EXPIRED", EXPIRED),
     ("rescue::COUNT_ATTEMPT", COUNT_ATTEMPT),
     ("rescue::POLICY_ERRORS", POLICY_ERRORS),
@@ -57,6 +62,7 @@ async fn rescue_in(
 ) -> std::result::Result<Rescued, sqlx::Error> {
     let expired = sqlx::query(EXPIRED).bind(time_text(write.now)).bind(all).fetch_all(&mut write.conn).await?;
     let mut rescued = Rescued::default();
+    let mut undecided = Vec::new();
     for row in &expired {
         let text = |index| Cell::at(row, index).into_text().unwrap_or_default();
         sqlx::query(batch::DELETE).bind(text(0)).execute(&mut write.conn).await?;
@@ -67,8 +73,14 @@ async fn rescue_in(
                 rescued.attempts += count_attempt(write, id, row).await?;
             } else {
                 rescued.policy_errors += count_policy_error(write, id, max_policy_errors).await?;
+                undecided.push(id);
             }
         }
+    }
+    if !undecided.is_empty() {
+        let held = sqlx::query(HELD).bind(json_ids(undecided)).fetch_all(&mut write.conn).await?;
+        let held: Vec<String> = held.iter().filter_map(|row| Cell::at(row, 0).into_text()).collect();
+        streams::wake_behind(write, held).await?;
     }
     Ok(rescued)
 }

@@ -8,6 +8,7 @@ use super::SqliteStore;
 use super::batch::{self, Phase};
 use super::connect::Write;
 use super::decisions;
+use super::line::Line;
 use super::rows::with_generation;
 use super::source::{Emission, Tables, re_emit};
 use super::values::time_text;
@@ -59,32 +60,50 @@ async fn settle_in(write: &mut Write<'_>, request: &Settle<'_>) -> std::result::
         return Ok(request.attempts.iter().map(lost).collect());
     };
     let ids: HashSet<Uuid> = ids.into_iter().collect();
+    let streams = batch::streams(&mut write.conn, request.batch_id).await?;
     sqlx::query(batch::DELETE).bind(request.batch_id.to_string()).execute(&mut write.conn).await?;
     let mut tables = Tables::default();
     let mut settled = Vec::with_capacity(request.attempts.len());
+    let mut line = Line::new(request.streams);
     for attempt in request.attempts {
         let id = attempt.dead_letter_id;
-        let outcome = if ids.contains(&id) { settle_row(write, &mut tables, attempt).await? } else { Outcome::Lost };
+        let outcome = if line.keeps_back(write, attempt).await? {
+            Outcome::Blocked
+        } else if ids.contains(&id) {
+            let (outcome, stands) = settle_row(write, &mut tables, attempt).await?;
+            if outcome != Outcome::Superseded {
+                line.pass(write, attempt, stands).await?;
+            }
+            outcome
+        } else {
+            Outcome::Lost
+        };
         settled.push(Settled { dead_letter_id: id, outcome });
     }
+    line.end(write, request.attempts, streams).await?;
     Ok(settled)
 }
 
+/// What became of an attempt, and the status of a row that was not inserted and that nobody else has settled.
 async fn settle_row(
     write: &mut Write<'_>,
     tables: &mut Tables,
     attempt: &Attempt,
-) -> std::result::Result<Outcome, sqlx::Error> {
+) -> std::result::Result<(Outcome, Option<RecoveryStatus>), sqlx::Error> {
     let id = attempt.dead_letter_id;
     let Emission { outcome, note, credit } = re_emit(&mut write.conn, tables, id, write.now).await?;
     let held = Standing { status: RecoveryStatus::HoldForReview, next_recovery_at: None, deferral: None };
+    let mut stands = None;
     match &outcome {
-        Outcome::Lost => return Ok(Outcome::Lost),
+        Outcome::Lost | Outcome::Blocked => return Ok((Outcome::Lost, None)),
         Outcome::Recovered => {
             let query = sqlx::query(RECOVERED).bind(time_text(write.now)).bind(id.to_string());
             query.bind(attempt.credit.clone()).execute(&mut write.conn).await?;
         }
-        Outcome::SourcePresent | Outcome::Gone => stand(write, attempt, held, note.clone()).await?,
+        Outcome::SourcePresent | Outcome::Gone => {
+            stands = Some(held.status);
+            stand(write, attempt, held, note.clone()).await?;
+        }
         Outcome::Superseded => {
             let query = sqlx::query(SUPERSEDED).bind(id.to_string()).bind(note.clone());
             query.execute(&mut write.conn).await?;
@@ -93,7 +112,9 @@ async fn settle_row(
             // A credit that was granted meanwhile wants its own attempt.
             let granted = credit != attempt.credit;
             let now = Standing { status: RecoveryStatus::Pending, next_recovery_at: Some(write.now), deferral: None };
-            stand(write, attempt, if granted { now } else { attempt.on_failure }, note.clone()).await?;
+            let standing = if granted { now } else { attempt.on_failure };
+            stands = Some(standing.status);
+            stand(write, attempt, standing, note.clone()).await?;
         }
     }
     let words = note.unwrap_or_else(|| "recovered".to_owned());
@@ -102,7 +123,7 @@ async fn settle_row(
         None => words,
     };
     decisions::record(write, id, &attempt.record, Some(note)).await?;
-    Ok(outcome)
+    Ok((outcome, stands))
 }
 
 async fn stand(

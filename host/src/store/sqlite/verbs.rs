@@ -7,6 +7,7 @@ use super::SqliteStore;
 use super::connect::Write;
 use super::rows::{columns, live_ids, read, with_generation};
 use super::source::{Tables, re_emit};
+use super::streams;
 use super::values::time_text;
 use crate::model::RecoveryStatus;
 use crate::store::{Outcome, Result, Row};
@@ -67,15 +68,25 @@ pub(super) async fn fetch_due(store: &SqliteStore, now: Option<Timestamp>, max: 
 /// See [`crate::store::Verbs::recover_dead_letter`].
 pub(super) async fn recover(store: &SqliteStore, id: Uuid, now: Option<Timestamp>) -> Result<bool> {
     let mut write = store.write(now).await?;
-    let recovered = recover_in(&mut write, id).await.map_err(|error| store.fault.of("recover a dead letter", error))?;
+    let failed = |error| store.fault.of("recover a dead letter", error);
+    let outcome = recover_in(&mut write, id).await.map_err(failed)?;
+    let woken = match outcome {
+        Outcome::Lost | Outcome::Failed(_) | Outcome::Blocked => 0,
+        Outcome::Recovered | Outcome::SourcePresent | Outcome::Gone | Outcome::Superseded => {
+            streams::wake_behind(&mut write, [id.to_string()]).await.map_err(failed)?
+        }
+    };
     write.commit().await?;
-    Ok(recovered)
+    if woken > 0 {
+        store.signals.ready();
+    }
+    Ok(outcome == Outcome::Recovered)
 }
 
-async fn recover_in(write: &mut Write<'_>, id: Uuid) -> std::result::Result<bool, sqlx::Error> {
+async fn recover_in(write: &mut Write<'_>, id: Uuid) -> std::result::Result<Outcome, sqlx::Error> {
     let query = sqlx::query(RECOVERABLE).bind(id.to_string()).bind(time_text(write.now));
     if query.fetch_optional(&mut write.conn).await?.is_none() {
-        return Ok(false);
+        return Ok(Outcome::Lost);
     }
     let emission = re_emit(&mut write.conn, &mut Tables::default(), id, write.now).await?;
     let update = match &emission.outcome {
@@ -83,19 +94,25 @@ async fn recover_in(write: &mut Write<'_>, id: Uuid) -> std::result::Result<bool
         Outcome::SourcePresent | Outcome::Gone => REFUSED,
         Outcome::Superseded => SUPERSEDED,
         Outcome::Failed(_) => FAILED,
-        Outcome::Lost => return Ok(false),
+        Outcome::Lost | Outcome::Blocked => return Ok(Outcome::Lost),
     };
     let query = sqlx::query(update).bind(time_text(write.now)).bind(id.to_string()).bind(emission.note);
     query.execute(&mut write.conn).await?;
-    Ok(emission.outcome == Outcome::Recovered)
+    Ok(emission.outcome)
 }
 
 /// Ends a row as held or failed, whatever it was but recovered.
 pub(super) async fn mark(store: &SqliteStore, id: Uuid, status: RecoveryStatus) -> Result<()> {
     let mut write = store.write(None).await?;
     let query = sqlx::query(MARK).bind(status.number()).bind(id.to_string());
-    query.execute(&mut write.conn).await.map_err(|error| store.fault.of("mark a dead letter", error))?;
-    write.commit().await
+    let failed = |error| store.fault.of("mark a dead letter", error);
+    query.execute(&mut write.conn).await.map_err(failed)?;
+    let woken = streams::wake_behind(&mut write, [id.to_string()]).await.map_err(failed)?;
+    write.commit().await?;
+    if woken > 0 {
+        store.signals.ready();
+    }
+    Ok(())
 }
 
 /// See [`crate::store::Verbs::schedule_next_dead_letter_attempt`].

@@ -158,7 +158,13 @@ async fn an_ending_is_carried_out_only_when_nobody_spoke_meanwhile() {
     let endings: Vec<_> =
         claim.rows.iter().zip(&letters).take(2).map(|(row, letter)| ending(letter, Seen::of(&row.entry))).collect();
     let recover = [letters[2].dead_letter_id];
-    let begin = Begin { batch_id, recover: &recover, endings: &endings, now: Some(at(101)) };
+    let begin = Begin {
+        batch_id,
+        recover: &recover,
+        endings: &endings,
+        streams: crate::store::StreamTerms::default(),
+        now: Some(at(101)),
+    };
     let ended = file.store.begin(&begin).await.unwrap();
     assert_eq!(ended, Begun::Done { ended: vec![letters[0].dead_letter_id] });
     assert_eq!(file.store.begin(&begin).await.unwrap(), Begun::Lost);
@@ -232,7 +238,16 @@ async fn a_batch_whose_host_died_counts_its_attempts_or_policy_errors_when_its_l
     file.import(&letters).await;
     let (batch_id, _) = file.claim(2, at(100)).await;
     let recover = ids(&letters[0..2]);
-    file.store.begin(&Begin { batch_id, recover: &recover, endings: &[], now: Some(at(100)) }).await.unwrap();
+    file.store
+        .begin(&Begin {
+            batch_id,
+            recover: &recover,
+            endings: &[],
+            streams: crate::store::StreamTerms::default(),
+            now: Some(at(100)),
+        })
+        .await
+        .unwrap();
     assert!(file.store.renew(batch_id, Duration::from_secs(60), Some(at(150))).await.unwrap());
     let (deciding, _) = file.claim(1, at(110)).await;
     assert_eq!(file.store.rescue(5, Some(at(169))).await.unwrap(), Rescued::default());
@@ -246,7 +261,8 @@ async fn a_batch_whose_host_died_counts_its_attempts_or_policy_errors_when_its_l
     assert_eq!((erred.policy_errors, erred.next_recovery_at), (1, Some(at(270))));
     assert!(!file.store.renew(deciding, Duration::from_secs(60), Some(at(211))).await.unwrap());
     let attempts: Vec<_> = [attempt(&counted)].into();
-    let settle = Settle { batch_id, attempts: &attempts, now: Some(at(212)) };
+    let settle =
+        Settle { batch_id, attempts: &attempts, streams: crate::store::StreamTerms::default(), now: Some(at(212)) };
     assert_eq!(file.store.settle(&settle).await.unwrap()[0].outcome, Outcome::Lost);
 }
 

@@ -145,7 +145,12 @@ async fn another_process_that_keeps_the_file_locked_is_an_outage_and_counts_noth
     let mut other = file.raw().await;
     sqlx::raw_sql("begin immediate").execute(&mut other).await.unwrap();
     let attempts: Vec<_> = entries.iter().map(super::attempt).collect();
-    let settle = crate::store::Settle { batch_id: batch, attempts: &attempts, now: Some(at(11)) };
+    let settle = crate::store::Settle {
+        batch_id: batch,
+        attempts: &attempts,
+        streams: crate::store::StreamTerms::default(),
+        now: Some(at(11)),
+    };
     let error = file.store.settle(&settle).await.unwrap_err();
     assert!(error.is_transient(), "{error}");
     sqlx::raw_sql("rollback").execute(&mut other).await.unwrap();

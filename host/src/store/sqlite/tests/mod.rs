@@ -140,14 +140,21 @@ impl File {
         let (batch_id, claim) = self.claim(1000, now).await;
         let entries: Vec<_> = claim.rows.into_iter().map(|row| row.entry).collect();
         let recover: Vec<_> = entries.iter().map(|entry| entry.dead_letter_id).collect();
-        let begin = Begin { batch_id, recover: &recover, endings: &[], now: Some(now) };
+        let begin = Begin {
+            batch_id,
+            recover: &recover,
+            endings: &[],
+            streams: crate::store::StreamTerms::default(),
+            now: Some(now),
+        };
         assert_eq!(self.store.begin(&begin).await.unwrap(), Begun::Done { ended: vec![] });
         (batch_id, entries)
     }
 
     pub(super) async fn settle(&self, batch_id: Uuid, entries: &[DeadLetter], now: Timestamp) -> Vec<Outcome> {
         let attempts: Vec<_> = entries.iter().map(attempt).collect();
-        let settle = Settle { batch_id, attempts: &attempts, now: Some(now) };
+        let settle =
+            Settle { batch_id, attempts: &attempts, streams: crate::store::StreamTerms::default(), now: Some(now) };
         self.store.settle(&settle).await.unwrap().into_iter().map(|settled| settled.outcome).collect()
     }
 }
@@ -155,6 +162,7 @@ impl File {
 pub(super) fn attempt(entry: &DeadLetter) -> Attempt {
     Attempt {
         dead_letter_id: entry.dead_letter_id,
+        in_order: false,
         credit: entry.replay_credit.clone(),
         on_failure: Standing {
             status: RecoveryStatus::Pending,

@@ -1,0 +1,157 @@
+//! Rows that keep the order of their stream.
+
+use std::collections::{HashMap, HashSet};
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::batch::{Planned, Told};
+use super::plan::{Asking, Kind, Terms};
+use super::scan::Scanner;
+use crate::model::decision::{Decision, Predecessor, decide};
+use crate::model::{DeadLetter, StreamMode};
+use crate::store::{Attempt, Candidate, InStream, StoreError, StreamOrder};
+
+/// The part that the rows of a batch have in the order of their streams.
+#[derive(Debug, Default)]
+struct Parts {
+    /// They are re-emitted, unless something stands in their way.
+    going: Vec<Uuid>,
+    /// They are in nobody's way.
+    passed: Vec<Uuid>,
+    /// They stay, and stand in the way of those behind them.
+    standing: Vec<Uuid>,
+    /// Until when those wait that this batch puts off.
+    until: HashMap<Uuid, Timestamp>,
+}
+
+impl Parts {
+    fn of(rows: &[Candidate], askings: &[Asking], terms: Terms) -> Self {
+        let mut parts = Self::default();
+        for (row, asking) in rows.iter().zip(askings) {
+            // What the policy failed on has the part that it had before.
+            let (Some(_), Ok(answers)) = (row.entry.stream(), &asking.answers) else { continue };
+            let id = row.entry.dead_letter_id;
+            if answers.stream_mode == StreamMode::PerMessage {
+                parts.passed.push(id);
+                continue;
+            }
+            match decide(&row.entry, answers, &row.siblings, terms.scan_interval, terms.now) {
+                Decision::Recover { .. } => parts.going.push(id),
+                Decision::PermanentlyFail => parts.passed.push(id),
+                Decision::Hold(_) if terms.held_blocks_stream => parts.standing.push(id),
+                Decision::Hold(_) => parts.passed.push(id),
+                Decision::Wait { not_before, .. } | Decision::Skip { not_before } => {
+                    parts.standing.push(id);
+                    parts.until.insert(id, not_before);
+                }
+            }
+        }
+        parts
+    }
+}
+
+/// Tells rows that would be re-emitted in the order of their streams what stands in their way; the places of these rows
+/// in that order. A batch of which nothing keeps an order costs nothing.
+pub(super) async fn line_up(
+    scanner: &Scanner,
+    rows: &mut [Candidate],
+    askings: &[Asking],
+    terms: Terms,
+) -> Result<HashMap<Uuid, usize>, StoreError> {
+    let Parts { going, passed, standing, until } = Parts::of(rows, askings, terms);
+    if going.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let held_blocks = terms.held_blocks_stream;
+    let order = StreamOrder { ids: &going, passed: &passed, standing: &standing, held_blocks };
+    let order = scanner.store.stream_order(&order).await?;
+    let places: HashMap<Uuid, (usize, InStream)> =
+        order.into_iter().enumerate().map(|(place, row)| (row.dead_letter_id, (place, row))).collect();
+    for row in rows {
+        if let Some((_, found)) = places.get(&row.entry.dead_letter_id) {
+            let due_at = |earlier: Predecessor| until.get(&earlier.dead_letter_id).copied().or(earlier.due_at);
+            row.siblings.predecessor =
+                found.predecessor.map(|earlier| Predecessor { due_at: due_at(earlier), ..earlier });
+        }
+    }
+    Ok(places.into_iter().map(|(id, (place, _))| (id, place)).collect())
+}
+
+/// The attempts that can be made after the endings that were carried out. A row that was to be held or given up and has
+/// changed since stands in the way of those behind it still; they are left to the next scan.
+pub(super) fn still_going(rows: &[Planned], attempts: &[Attempt], ended: &HashSet<Uuid>) -> Vec<Attempt> {
+    let stopped: HashSet<_> = rows
+        .iter()
+        .filter(|row| matches!(row.told, Told::End(Kind::Held | Kind::PermanentlyFailed)))
+        .filter(|row| !ended.contains(&row.entry.dead_letter_id))
+        .filter_map(|row| row.entry.stream_key())
+        .collect();
+    let entries: HashMap<Uuid, &DeadLetter> = rows.iter().map(|row| (row.entry.dead_letter_id, &row.entry)).collect();
+    let goes = |attempt: &&Attempt| {
+        let key = entries.get(&attempt.dead_letter_id).and_then(|entry| entry.stream_key());
+        !attempt.in_order || key.is_none_or(|key| !stopped.contains(&key))
+    };
+    attempts.iter().filter(goes).cloned().collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::RecoveryStatus;
+    use crate::model::decision::Standing;
+    use crate::model::json::parse_entry;
+    use crate::recovery::record::Asked;
+    use crate::store::DecisionRecord;
+
+    fn row(n: u128, stream: u128, told: Told) -> Planned {
+        let (id, stream) = (Uuid::from_u128(n), Uuid::from_u128(stream));
+        let entry = json!({ "failure_reason": "Throttled", "dead_letter_id": id, "stream_id": stream });
+        let asked = Asked { name: String::new(), digest: String::new() };
+        let entry = parse_entry(&entry.to_string(), Timestamp::UNIX_EPOCH).unwrap();
+        Planned { entry, asked, rule_name: String::new(), told }
+    }
+
+    fn attempt(n: u128, in_order: bool) -> Attempt {
+        Attempt {
+            dead_letter_id: Uuid::from_u128(n),
+            credit: None,
+            in_order,
+            on_failure: Standing { status: RecoveryStatus::Pending, next_recovery_at: None, deferral: None },
+            record: DecisionRecord {
+                decision: "recover",
+                policy_name: String::new(),
+                policy_digest: String::new(),
+                attempt: 1,
+                rule: "null".to_owned(),
+                inputs: "{}".to_owned(),
+                note: None,
+            },
+        }
+    }
+
+    #[test]
+    fn rows_behind_one_that_could_not_be_held_or_given_up_are_left_to_the_next_scan() {
+        let recover = Told::Attempt { on_failure: RecoveryStatus::Pending };
+        let rows = [
+            row(1, 1, Told::End(Kind::Held)),
+            row(2, 1, recover),
+            row(3, 1, recover),
+            row(4, 2, recover),
+            row(5, 3, Told::End(Kind::PermanentlyFailed)),
+            row(6, 3, recover),
+            row(7, 2, Told::End(Kind::Cooling)),
+        ];
+        let attempts = [attempt(2, true), attempt(3, false), attempt(4, true), attempt(6, true)];
+        let going = |ended: &[u128]| -> Vec<u128> {
+            let ended = ended.iter().copied().map(Uuid::from_u128).collect();
+            still_going(&rows, &attempts, &ended).iter().map(|attempt| attempt.dead_letter_id.as_u128()).collect()
+        };
+        assert_eq!(going(&[1, 5]), [2, 3, 4, 6]);
+        assert_eq!(going(&[5]), [3, 4, 6], "the third takes no part in the order");
+        assert_eq!(going(&[]), [3, 4]);
+    }
+}

@@ -1,0 +1,112 @@
+-- Carries out what was decided about a batch. NULL: the batch was lost. Else the ids of the endings that were applied: one
+-- that waits for a row that has gone out of its way since is not.
+drop function if exists reprieve_begin(uuid, uuid[], uuid[], timestamptz[], text[], integer[], timestamptz[], text[], text[],
+    integer[], text[], uuid[], text[], text[], text[], integer[], text[], text[], text[], timestamptz);
+drop function if exists reprieve_begin(uuid, uuid[], uuid[], timestamptz[], text[], integer[], timestamptz[], text[], text[],
+    integer[], text[], uuid[], text[], text[], text[], integer[], text[], text[], text[], timestamptz, uuid[], boolean);
+
+create function reprieve_begin(
+    p_batch_id uuid,
+    p_recover uuid[],
+    p_ids uuid[],
+    p_seen_next timestamptz[],
+    p_seen_credits text[],
+    p_statuses integer[],
+    p_next timestamptz[],
+    p_deferrals text[],
+    p_status_notes text[],
+    p_policy_errors integer[],
+    p_policy_error_digests text[],
+    p_decision_ids uuid[],
+    p_decisions text[],
+    p_policy_names text[],
+    p_policy_digests text[],
+    p_attempts integer[],
+    p_rules text[],
+    p_inputs text[],
+    p_notes text[],
+    p_now timestamptz,
+    p_seen_predecessors uuid[] default null,
+    p_held_blocks boolean default false
+) returns uuid[]
+language plpgsql volatile security invoker
+set search_path from current set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    v_now timestamptz := coalesce(p_now, clock_timestamp());
+    v_ended uuid[] := '{}';
+    v_out_of_the_way uuid[];
+begin
+    perform from wh_recovery_batches b where b.batch_id = p_batch_id and b.phase = 'deciding' for update;
+    if not found then
+        return null;
+    end if;
+    if cardinality(p_ids) > 0 then
+        -- Those that others wait for, too: whoever is about to settle one comes first, and is seen, or comes later, and
+        -- sees who waits.
+        perform from wh_dead_letters d where d.dead_letter_id = any (p_ids || p_seen_predecessors)
+        order by d.dead_letter_id for update;
+        with ended as (
+            update wh_dead_letters d
+            set recovery_status = e.status,
+                next_recovery_at = e.next_recovery_at,
+                deferral = e.deferral,
+                status_note = e.status_note,
+                policy_errors = e.policy_errors,
+                policy_error_digest = e.policy_error_digest
+            from unnest(p_ids, p_seen_next, p_seen_credits, p_statuses, p_next, p_deferrals, p_status_notes,
+                p_policy_errors, p_policy_error_digests, p_seen_predecessors)
+                as e (id, seen_next, seen_credit, status, next_recovery_at, deferral, status_note, policy_errors,
+                    policy_error_digest, predecessor)
+            where d.dead_letter_id = e.id and d.recovered_at is null and d.recovery_status in (0, 1)
+                and d.operator_disposition not in (2, 3)
+                and d.next_recovery_at is not distinct from e.seen_next
+                and d.replay_credit is not distinct from e.seen_credit
+                and (e.predecessor is null or exists (
+                    select from wh_dead_letters s
+                    where s.dead_letter_id = e.predecessor and s.recovered_at is null
+                        and s.recovery_status not in (3, 4) and s.operator_disposition <> 3
+                        and (p_held_blocks or s.recovery_status <> 2 and s.operator_disposition <> 2)))
+            returning d.dead_letter_id, d.recovery_status, d.stream_id
+        ),
+        recorded as (
+            insert into wh_dead_letter_decisions (decision_id, dead_letter_id, decided_at, decision, policy_name,
+                policy_digest, attempt, rule, inputs, note)
+            select r.decision_id, r.id, v_now, r.decision, r.policy_name, r.policy_digest, r.attempt, r.rule::jsonb,
+                r.inputs::jsonb, r.note
+            from unnest(p_ids, p_decision_ids, p_decisions, p_policy_names, p_policy_digests, p_attempts, p_rules,
+                p_inputs, p_notes)
+                as r (id, decision_id, decision, policy_name, policy_digest, attempt, rule, inputs, note)
+            join ended on ended.dead_letter_id = r.id
+            where r.decision is not null
+        )
+        select coalesce(array_agg(ended.dead_letter_id), '{}'),
+            array_agg(ended.dead_letter_id) filter (
+                where ended.stream_id is not null
+                    and (ended.recovery_status <> 0 or r.rule::jsonb ->> 'stream_mode' = 'per-message'))
+        into v_ended, v_out_of_the_way
+        from ended join unnest(p_ids, p_rules) as r (id, rule) on r.id = ended.dead_letter_id;
+        if v_out_of_the_way is not null then
+            perform reprieve_wake_behind(v_out_of_the_way, v_now);
+        end if;
+    end if;
+    if cardinality(p_recover) > 0 then
+        -- The streams of the rows that are let go are free for others from now on.
+        update wh_recovery_batches b
+        set phase = 'recovering',
+            ids = p_recover,
+            streams = case
+                when b.streams = '{}' or cardinality(b.ids) = cardinality(p_recover) then b.streams
+                else array(
+                    select distinct k.key
+                    from wh_dead_letters d,
+                        lateral (select reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name)) k (key)
+                    where d.dead_letter_id = any (p_recover) and k.key is not null) end
+        where b.batch_id = p_batch_id;
+    else
+        delete from wh_recovery_batches b where b.batch_id = p_batch_id;
+    end if;
+    return v_ended;
+end
+$$;
