@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::shop::{Kind, Shop, id, letter};
+use super::shop::{Kind, LATER, Shop, id, letter};
 
 fn ids(lines: &[Value]) -> Vec<&str> {
     lines.iter().map(|line| line["dead_letter_id"].as_str().unwrap()).collect()
@@ -75,6 +75,32 @@ in_both_shops! {
         assert_eq!(stats["by_source_table"], json!({"wh_outbox": 3, "wh_inbox": 1}));
         assert_eq!(stats["by_fingerprint"], json!({}));
         assert_eq!(stats["oldest_due"], "2026-01-01T00:00:01Z");
+    }
+
+    fn a_row_that_waits_for_an_earlier_one_of_its_stream_says_for_which(kind: Kind) {
+        let stream = "01900000-0000-7000-a000-000000000001";
+        let shop = kind.shop_with(&[
+            letter(1, json!({"stream_id": stream, "next_recovery_at": "2026-02-01T00:00:00Z"})),
+            letter(2, json!({"stream_id": stream, "source_created_at": "2026-01-01T00:00:05Z"})),
+        ]);
+        let counts = shop.run(&["scan", "--until-idle", "--json", "--now", LATER]).exits(0).json();
+        assert_eq!((&counts["blocked"], &counts["recovered"]), (&json!(1), &json!(0)));
+
+        assert_eq!(shop.show(&id(2))["waits_for"], id(1));
+        assert_eq!(shop.show(&id(1))["waits_for"], Value::Null);
+        let told = shop.run(&["show", &id(2)]).exits(0).stdout;
+        assert!(told.lines().any(|line| line.starts_with("waits_for ") && line.ends_with(&id(1))), "{told}");
+
+        let listed = shop.run(&["list", "--json", "--stream", stream]).exits(0);
+        for line in listed.json_lines() {
+            let earlier = (line["dead_letter_id"] == id(2)).then(|| id(1));
+            assert_eq!(line.get("waits_for").and_then(Value::as_str), earlier.as_deref());
+        }
+        let table = shop.run(&["list", "--stream", stream]).exits(0).stdout;
+        assert!(table.lines().next().unwrap().ends_with("WAITS FOR"), "{table}");
+        let line = table.lines().find(|line| line.starts_with(&id(2))).unwrap();
+        assert!(line.ends_with(&id(1)), "{table}");
+        kind.shop().import(&listed.stdout).exits(0);
     }
 }
 

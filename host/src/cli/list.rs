@@ -1,5 +1,7 @@
 //! `list`: dead letters, newest first, without bodies.
 
+use std::collections::HashMap;
+
 use clap::Args;
 use serde_json::json;
 use uuid::Uuid;
@@ -10,8 +12,8 @@ use super::output::{Output, tell};
 use super::program::Program;
 use super::table::{Table, cut};
 use super::values;
-use crate::model::json::to_text;
-use crate::model::{DeadLetter, text::visible};
+use crate::model::json::{WAITS_FOR, write_columns};
+use crate::model::{DeadLetter, Deferral, text::visible};
 use crate::store::{Page, Row};
 
 /// Arguments of `list`.
@@ -33,11 +35,12 @@ pub async fn run(args: &ListArgs, program: &Program) -> anyhow::Result<Ended> {
     let store = program.store().await?;
     let page = Page { limit: args.limit, after: args.after };
     let rows = store.list(&args.filter.filter(), &page).await?;
+    let waits = store.waits_for(&waiting(&rows)).await?;
     let mut output = program.output();
     if output.json() {
-        documents(&rows, &mut output)?
+        documents(&rows, &waits, &mut output)?
     } else {
-        table(&rows, &mut output)?
+        table(&rows, &waits, &mut output)?
     }
     let last = rows.last().filter(|_| !program.json && rows.len() == args.limit as usize);
     if let Some(last) = last {
@@ -47,13 +50,25 @@ pub async fn run(args: &ListArgs, program: &Program) -> anyhow::Result<Ended> {
     Ok(Ended::Done)
 }
 
-fn documents(rows: &[Row], output: &mut Output) -> anyhow::Result<()> {
+/// Those that wait for an earlier one of their stream.
+fn waiting(rows: &[Row]) -> Vec<Uuid> {
+    let waits = |row: &Row| match row {
+        Row::Readable(entry) if entry.deferral == Some(Deferral::Stream) => Some(entry.dead_letter_id),
+        Row::Readable(_) | Row::Unreadable { .. } => None,
+    };
+    rows.iter().filter_map(waits).collect()
+}
+
+/// What rows of a listing wait for.
+type Waits = HashMap<Uuid, Uuid>;
+
+fn documents(rows: &[Row], waits: &Waits, output: &mut Output) -> anyhow::Result<()> {
     for row in rows {
         if output.gone() {
             break;
         }
         match row {
-            Row::Readable(entry) => output.line(to_text(entry))?,
+            Row::Readable(entry) => output.line(line(entry, waits))?,
             Row::Unreadable { dead_letter_id, problem } => {
                 output.document(&json!({ "dead_letter_id": dead_letter_id, "unreadable": problem }))?;
             }
@@ -62,17 +77,31 @@ fn documents(rows: &[Row], output: &mut Output) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn table(rows: &[Row], output: &mut Output) -> anyhow::Result<()> {
+/// The columns, and in a row that waits for an earlier one of its stream, which one.
+fn line(entry: &DeadLetter, waits: &Waits) -> String {
+    let mut line = "{".to_owned();
+    write_columns(entry, &mut line);
+    if let Some(earlier) = waits.get(&entry.dead_letter_id) {
+        line += &format!(",\"{WAITS_FOR}\":\"{earlier}\"");
+    }
+    line + "}"
+}
+
+fn table(rows: &[Row], waits: &Waits, output: &mut Output) -> anyhow::Result<()> {
     if rows.is_empty() {
         tell!("no dead letters");
         return Ok(());
     }
     let headings =
         ["DEAD LETTER", "DIED", "STATUS", "REASON", "FROM", "ATTEMPTS", "NEXT ATTEMPT", "GENERATION", "MESSAGE TYPE"];
-    let mut table = Table::new(&headings);
+    let more = if waits.is_empty() { [].as_slice() } else { &["WAITS FOR"] };
+    let mut table = Table::new(&[headings.as_slice(), more].concat());
     for row in rows {
         match row {
-            Row::Readable(entry) => table.row(cells(entry)),
+            Row::Readable(entry) => {
+                let earlier = waits.get(&entry.dead_letter_id).map_or_else(|| "-".to_owned(), Uuid::to_string);
+                table.row(cells(entry).into_iter().chain(more.iter().map(|_| earlier.clone())));
+            }
             Row::Unreadable { dead_letter_id, problem } => {
                 table.row([
                     visible(dead_letter_id).into_owned(),

@@ -23,18 +23,20 @@ pub struct ShowArgs {
 
 /// Shows.
 pub async fn run(args: &ShowArgs, program: &Program) -> anyhow::Result<Ended> {
-    let Some(whole) = program.store().await?.show(args.id).await? else {
+    let store = program.store().await?;
+    let Some(whole) = store.show(args.id).await? else {
         return Err(DoesNotHold(format!("no dead letter {}", args.id)).into());
     };
+    let waits_for = store.waits_for(&[args.id]).await?.remove(&args.id);
     let mut output = program.output();
     match &whole.row {
         Row::Unreadable { dead_letter_id, problem } => {
             let document = json!({ "dead_letter_id": dead_letter_id, "unreadable": problem });
             output.either(&document, |_| text::unreadable(dead_letter_id, problem))?;
         }
-        Row::Readable(entry) if output.json() => output.line(document::of(entry, &whole)?)?,
+        Row::Readable(entry) if output.json() => output.line(document::of(entry, &whole, waits_for)?)?,
         Row::Readable(entry) => {
-            for line in text::lines(entry, &whole) {
+            for line in text::lines(entry, &whole, waits_for) {
                 output.line(line)?;
             }
         }

@@ -27,6 +27,7 @@ impl<'a> Body<'a> {
 /// What belongs to a row beside its columns.
 #[derive(Serialize)]
 struct Beside<'a> {
+    waits_for: Option<Uuid>,
     envelope: Body<'a>,
     source_row: Option<Body<'a>>,
     incarnations: Vec<Other<'a>>,
@@ -55,17 +56,19 @@ struct Decided<'a> {
     note: Option<&'a str>,
 }
 
-/// The document of a row: its columns at the top level, as they are written everywhere, and beside them the rest.
-pub fn of(entry: &DeadLetter, whole: &Whole) -> serde_json::Result<String> {
+/// The document of a row: its columns at the top level, as they are written everywhere, and beside them the rest, with
+/// the earlier row of its stream that it waits for.
+pub fn of(entry: &DeadLetter, whole: &Whole, waits_for: Option<Uuid>) -> serde_json::Result<String> {
     let mut document = "{".to_owned();
     write_columns(entry, &mut document);
-    let beside = serde_json::to_string(&beside(whole))?;
+    let beside = serde_json::to_string(&beside(whole, waits_for))?;
     document.push_str(&beside.replacen('{', ",", 1));
     Ok(document)
 }
 
-fn beside(whole: &Whole) -> Beside<'_> {
+fn beside(whole: &Whole, waits_for: Option<Uuid>) -> Beside<'_> {
     Beside {
+        waits_for,
         envelope: Body::of(&whole.envelope),
         source_row: whole.source_row.as_deref().map(Body::of),
         incarnations: whole.incarnations.iter().map(other).collect(),

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::model::DeadLetter;
 use crate::model::json::to_text;
@@ -47,14 +48,15 @@ pub fn unreadable(id: &str, problem: &str) -> String {
     format!("dead letter {} cannot be read: {}", visible(id), visible(problem))
 }
 
-/// The lines about a row: its columns that hold something, its body, its history.
-pub fn lines(entry: &DeadLetter, whole: &Whole) -> Vec<String> {
+/// The lines about a row: its columns that hold something, what it waits for, its body, its history.
+pub fn lines(entry: &DeadLetter, whole: &Whole, waits_for: Option<Uuid>) -> Vec<String> {
     let Columns(columns) = serde_json::from_str(&to_text(entry)).unwrap_or_default();
     let mut lines: Vec<String> = columns
         .iter()
         .filter(|(name, value)| !value.is_null() && name != "error_text")
         .map(|(name, value)| format!("{name:<26}{}", shown(value)))
         .collect();
+    lines.extend(waits_for.map(|earlier| format!("{:<26}{earlier}", "waits_for")));
     if let Some(error) = &entry.error_text {
         lines.push("error_text".to_owned());
         lines.extend(bounded(error).lines().map(|line| format!("  | {}", visible(line))));

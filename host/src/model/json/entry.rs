@@ -10,8 +10,10 @@ use crate::model::dead_letter::UNVERSIONED;
 use crate::model::text::clean;
 use crate::model::{DeadLetter, Disposition, RecoveryStatus, SourceTable, fingerprint};
 
+/// What a printed row has beside its columns: the earlier one of its stream that it waits for.
+pub const WAITS_FOR: &str = "waits_for";
 /// What recorded entries and a printed row have beside their columns; read and dropped.
-const DROPPED: [&str; 3] = ["attributes", "incarnations", "decisions"];
+const DROPPED: [&str; 4] = ["attributes", WAITS_FOR, "incarnations", "decisions"];
 
 /// A new id (UUIDv7) whose time is `now`.
 pub(super) fn new_id(now: Timestamp) -> Uuid {

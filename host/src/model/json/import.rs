@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::FieldError;
-use super::entry::new_id;
+use super::entry::{WAITS_FOR, new_id};
 use super::fields::Fields;
 use crate::model::text::clean;
 use crate::model::{Deferral, Disposition, FailureReason, RecoveryStatus, SourceTable};
@@ -97,9 +97,11 @@ pub struct ImportLine {
 
 impl ImportLine {
     /// Reads one line. `source_table`, `message_type` and `failure_reason` are required; a perspective row also needs
-    /// `stream_id`, `perspective_name` and `envelope.event_id`. A status of Recovering is read as Pending.
+    /// `stream_id`, `perspective_name` and `envelope.event_id`. A status of Recovering is read as Pending; what a listed
+    /// row waits for is dropped.
     pub fn parse(text: &str) -> Result<Self, FieldError> {
-        let fields = Fields::parse(text, &COLUMNS)?;
+        let known: Vec<&str> = COLUMNS.iter().copied().chain([WAITS_FOR]).collect();
+        let fields = Fields::parse(text, &known)?;
         let line = Self::read(&fields)?;
         line.check_perspective()?;
         line.check_states()?;
