@@ -34,6 +34,7 @@ mod statements;
 mod streams;
 mod streams_races;
 mod streams_settling;
+mod surveying;
 mod sweeping;
 mod sweeping_batches;
 mod unreadable;

@@ -16,6 +16,7 @@ pub mod perspective;
 pub mod postgres;
 pub mod sqlite;
 pub mod streams;
+pub mod survey;
 pub mod verbs;
 
 use std::collections::HashMap;
@@ -32,12 +33,13 @@ pub use batch::{
 };
 pub use error::StoreError;
 pub use operator::{
-    ChangeOutcome, Filter, Import, Imported, NewDeadLetter, OperatorChange, OperatorVerb, Page, Row, Stats, Target,
-    Whole,
+    ChangeOutcome, Filter, Import, Imported, NewDeadLetter, OperatorChange, OperatorVerb, Page, RecordedDecision, Row,
+    Stats, Target, Whole,
 };
 pub use passes::{ClearDeferrals, Cleared, Forget, Forgotten, KeepSettled};
 pub use perspective::PerspectiveStore;
 pub use streams::{InStream, StreamOrder, StreamTerms};
+pub use survey::{History, Place, Recorded, Survey, Surveyed};
 pub use verbs::{Move, Moved, Sweep};
 
 use crate::model::SourceTable;
@@ -166,6 +168,12 @@ pub trait OperatorStore: Send + Sync {
 
     /// Of those of these rows that wait for an earlier one of their stream, which one each waits for.
     async fn waits_for(&self, ids: &[Uuid]) -> Result<HashMap<Uuid, Uuid>>;
+
+    /// A page of dead letters for a comparison of policies. Reads only, by key and not by offset, whatever the statuses.
+    async fn survey(&self, request: &Survey<'_>) -> Result<Surveyed>;
+
+    /// A page of what policies decided, with what they saw. Reads only.
+    async fn history(&self, request: &History) -> Result<Recorded>;
 
     /// The row of a source table with this id, as the text of a JSON object; `None` when there is none.
     async fn source_row(&self, source_table: SourceTable, source_id: Uuid) -> Result<Option<String>>;

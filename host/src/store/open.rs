@@ -15,13 +15,16 @@ pub struct Options {
     pub create: bool,
     /// Whether sessions are shared, as behind a transaction-pooling proxy, so that nothing may be kept in one.
     pub pooled: bool,
+    /// Whether nothing may be written. SQLite opens the file for reading; PostgreSQL refuses what writes, unless `pooled`
+    /// leaves no session to say so in.
+    pub read_only: bool,
     /// How long a server may take to answer one statement before the connection is given up.
     pub patience: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { create: false, pooled: false, patience: Duration::from_secs(120) }
+        Self { create: false, pooled: false, read_only: false, patience: Duration::from_secs(120) }
     }
 }
 
@@ -42,7 +45,12 @@ pub async fn open(url: &str, options: &Options) -> Result<SharedStore> {
         "postgres" | "postgresql" => Ok(Arc::new(
             PostgresStore::connect(
                 url,
-                PostgresOptions { pooled: options.pooled, patience: options.patience, ..PostgresOptions::default() },
+                PostgresOptions {
+                    pooled: options.pooled,
+                    read_only: options.read_only,
+                    patience: options.patience,
+                    ..PostgresOptions::default()
+                },
             )
             .await?,
         )),

@@ -129,10 +129,10 @@ fn parse(url: &str, name: &str, options: PostgresOptions) -> Result<PgConnectOpt
         })?
         .application_name("reprieve")
         .disable_statement_logging();
-    Ok(if options.pooled {
-        parsed.statement_cache_capacity(0).extra_float_digits(None)
-    } else {
-        // A claim has to see what the one before it committed, whatever the database's own default is.
-        parsed.options([("default_transaction_isolation", "read committed")])
-    })
+    if options.pooled {
+        return Ok(parsed.statement_cache_capacity(0).extra_float_digits(None));
+    }
+    // A claim has to see what the one before it committed, whatever the database's own default is.
+    let parsed = parsed.options([("default_transaction_isolation", "read committed")]);
+    Ok(if options.read_only { parsed.options([("default_transaction_read_only", "on")]) } else { parsed })
 }

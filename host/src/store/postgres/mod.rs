@@ -25,6 +25,7 @@ mod show;
 mod statements;
 mod stats;
 mod streams;
+mod survey;
 mod sweep;
 mod text;
 mod verbs;
@@ -40,9 +41,9 @@ use tokio::sync::mpsc::Receiver;
 use uuid::Uuid;
 
 use super::{
-    Begin, Begun, ChangeOutcome, Claim, ClaimRequest, ClearDeferrals, Cleared, Due, Filter, Forget, Forgotten, Import,
-    Imported, InStream, KeepSettled, Move, Moved, OperatorChange, OperatorStore, Page, RecoveryStore, Rescued, Result,
-    Row, Settle, Settled, Signal, Stats, StreamOrder, Sweep, Verbs, Whole,
+    Begin, Begun, ChangeOutcome, Claim, ClaimRequest, ClearDeferrals, Cleared, Due, Filter, Forget, Forgotten, History,
+    Import, Imported, InStream, KeepSettled, Move, Moved, OperatorChange, OperatorStore, Page, Recorded, RecoveryStore,
+    Rescued, Result, Row, Settle, Settled, Signal, Stats, StreamOrder, Survey, Surveyed, Sweep, Verbs, Whole,
 };
 use crate::model::SourceTable;
 use crate::model::time::stored;
@@ -58,11 +59,18 @@ pub struct PostgresOptions {
     pub pooled: bool,
     /// How long the server may take to answer one statement before the connection is given up.
     pub patience: Duration,
+    /// Whether the server is to refuse whatever writes. A standby will do then. Without effect when `pooled`.
+    pub read_only: bool,
 }
 
 impl Default for PostgresOptions {
     fn default() -> Self {
-        Self { max_connections: 36, pooled: false, patience: crate::store::open::Options::default().patience }
+        Self {
+            max_connections: 36,
+            pooled: false,
+            read_only: false,
+            patience: crate::store::open::Options::default().patience,
+        }
     }
 }
 
@@ -203,6 +211,14 @@ impl OperatorStore for PostgresStore {
 
     async fn waits_for(&self, ids: &[Uuid]) -> Result<HashMap<Uuid, Uuid>> {
         self.find_predecessors(ids).await
+    }
+
+    async fn survey(&self, request: &Survey<'_>) -> Result<Surveyed> {
+        self.survey_rows(request).await
+    }
+
+    async fn history(&self, request: &History) -> Result<Recorded> {
+        self.recorded_decisions(request).await
     }
 
     async fn source_row(&self, source_table: SourceTable, source_id: Uuid) -> Result<Option<String>> {

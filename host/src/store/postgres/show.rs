@@ -61,7 +61,8 @@ fn incarnation(row: &PgRow) -> std::result::Result<Incarnation, String> {
     })
 }
 
-fn decision(row: &PgRow) -> std::result::Result<RecordedDecision, String> {
+/// Reads a recorded decision.
+pub(super) fn decision(row: &PgRow) -> std::result::Result<RecordedDecision, String> {
     Ok(RecordedDecision {
         decision_id: get(row, "decision_id")?,
         decided_at: time(row, "decided_at")?,

@@ -2,7 +2,7 @@
 
 use super::{
     batch, change, functions, import, lease, listen, look, migrate, operator, perspective, retention, schema, show,
-    stats, streams, sweep, verbs,
+    stats, streams, survey, sweep, verbs,
 };
 
 /// The statements of this store by name; all of them take bound parameters.
@@ -37,6 +37,9 @@ pub fn statements() -> &'static [(&'static str, &'static str)] {
         ("count", operator::COUNT_MATCHING),
         ("matching ids", operator::MATCHING_IDS),
         ("exists", operator::EXISTS),
+        ("survey unsettled", survey::UNSETTLED),
+        ("survey all", survey::ALL),
+        ("recorded decisions", survey::RECORDED),
         ("show", show::SHOW),
         ("incarnations", show::INCARNATIONS),
         ("decisions", show::DECISIONS),

@@ -18,6 +18,8 @@ use crate::store::{Result, StoreError};
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The page cache of each connection, in KiB as SQLite writes it: large enough that the indexes of an import stay in it.
 const CACHE: &str = "-65536";
+/// The same where rows are only read through once.
+const CACHE_FOR_READING: &str = "-8192";
 const READERS: u32 = 4;
 const SCHEME: &str = "sqlite://";
 
@@ -29,7 +31,7 @@ impl SqliteStore {
     /// Opens the file that `sqlite://path` names. A relative path starts at the current folder.
     ///
     /// The file is put in WAL mode. Every commit is synced to the disk, so that what is committed survives the death
-    /// of the process and of the machine.
+    /// of the process and of the machine. Opened for reading only, the file stays as it is.
     ///
     /// # Errors
     ///
@@ -37,19 +39,23 @@ impl SqliteStore {
     /// [`StoreError::NotMigrated`] that there is no file and none may be created.
     pub async fn connect(url: &str, options: &Options) -> Result<Self> {
         let path = path_of(url)?;
-        check_file(url, &path, options.create)?;
+        check_file(url, &path, options)?;
         let path = std::path::absolute(&path).unwrap_or(path);
         let fault = Fault::new(url);
         let connect = SqliteConnectOptions::new()
             .filename(&path)
             .create_if_missing(options.create)
+            .read_only(options.read_only)
             .busy_timeout(BUSY_TIMEOUT)
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(false)
-            .pragma("cache_size", CACHE)
+            .pragma("cache_size", if options.read_only { CACHE_FOR_READING } else { CACHE })
             .disable_statement_logging();
         let mut writer = connect.connect().await.map_err(|error| fault.of_opening(error))?;
-        enter_wal(&mut writer, &fault).await?;
+        sqlx::query(PROBE).fetch_one(&mut writer).await.map_err(|error| fault.of("open the file", error))?;
+        if !options.read_only {
+            enter_wal(&mut writer, &fault).await?;
+        }
         let connect = connect.create_if_missing(false);
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS)
@@ -123,12 +129,12 @@ fn path_of(url: &str) -> Result<PathBuf> {
 }
 
 /// Finds what is wrong with the file before SQLite is asked, whose messages do not say.
-fn check_file(url: &str, path: &Path, create: bool) -> Result<()> {
+fn check_file(url: &str, path: &Path, options: &Options) -> Result<()> {
     let unusable = |problem: String| Err(StoreError::Unusable { store: url.to_owned(), problem });
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => unusable("it is a folder; name a file in it".to_owned()),
         Ok(metadata) if !metadata.is_file() => unusable("it is no regular file; name a database file".to_owned()),
-        Ok(metadata) if metadata.permissions().readonly() => {
+        Ok(metadata) if metadata.permissions().readonly() && !options.read_only => {
             unusable("the file is read-only; make it writable for this user".to_owned())
         }
         Ok(_) => Ok(()),
@@ -136,18 +142,17 @@ fn check_file(url: &str, path: &Path, create: bool) -> Result<()> {
             Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
                 unusable(format!("there is no folder {}; create it first", folder.display()))
             }
-            _ if create => Ok(()),
+            _ if options.create => Ok(()),
             _ => Err(StoreError::NotMigrated { store: url.to_owned() }),
         },
         Err(error) => unusable(format!("the file cannot be looked at: {error}")),
     }
 }
 
-/// Puts the database in WAL mode, which also proves that the file is a database that can be written.
+/// Puts the database in WAL mode, which also proves that the file can be written.
 async fn enter_wal(conn: &mut SqliteConnection, fault: &Fault) -> Result<()> {
     const WAL: &str = "pragma journal_mode = wal";
     let failed = |error| fault.of("open the file", error);
-    sqlx::query(PROBE).fetch_one(&mut *conn).await.map_err(failed)?;
     // Changing the mode needs the file alone and does not wait for it: another process may be doing the same now.
     for _ in 0..100 {
         match sqlx::query(WAL).fetch_one(&mut *conn).await {

@@ -165,7 +165,8 @@ fn incarnation(row: &SqliteRow) -> Option<Incarnation> {
     })
 }
 
-fn decision(row: &SqliteRow) -> Option<RecordedDecision> {
+/// Reads a recorded decision whose columns come first, in the order of [`RecordedDecision`].
+pub(super) fn decision(row: &SqliteRow) -> Option<RecordedDecision> {
     let text = |index| Cell::at(row, index).into_text();
     Some(RecordedDecision {
         decision_id: Cell::at(row, 0).uuid()?,

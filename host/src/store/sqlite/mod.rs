@@ -40,6 +40,7 @@ mod source;
 mod stats;
 mod stored_value;
 mod streams;
+mod survey;
 mod sweep;
 mod values;
 mod verbs;
@@ -64,9 +65,9 @@ use uuid::Uuid;
 use self::fault::Fault;
 use self::signals::Signals;
 use super::{
-    Begin, Begun, ChangeOutcome, Claim, ClaimRequest, ClearDeferrals, Cleared, Due, Filter, Forget, Forgotten, Import,
-    Imported, InStream, KeepSettled, Move, Moved, OperatorChange, OperatorStore, Page, RecoveryStore, Rescued, Result,
-    Row, Settle, Settled, Signal, Stats, StreamOrder, Sweep, Verbs, Whole,
+    Begin, Begun, ChangeOutcome, Claim, ClaimRequest, ClearDeferrals, Cleared, Due, Filter, Forget, Forgotten, History,
+    Import, Imported, InStream, KeepSettled, Move, Moved, OperatorChange, OperatorStore, Page, Recorded, RecoveryStore,
+    Rescued, Result, Row, Settle, Settled, Signal, Stats, StreamOrder, Survey, Surveyed, Sweep, Verbs, Whole,
 };
 use crate::model::{RecoveryStatus, SourceTable};
 
@@ -133,6 +134,7 @@ pub fn statements() -> &'static [(&'static str, &'static str)] {
             source::STATEMENTS,
             stats::STATEMENTS,
             streams::STATEMENTS,
+            survey::STATEMENTS,
             sweep::STATEMENTS,
             verbs::STATEMENTS,
         ]
@@ -263,6 +265,14 @@ impl OperatorStore for SqliteStore {
 
     async fn waits_for(&self, ids: &[Uuid]) -> Result<HashMap<Uuid, Uuid>> {
         streams::waits_for(self, ids).await
+    }
+
+    async fn survey(&self, request: &Survey<'_>) -> Result<Surveyed> {
+        survey::survey(self, request).await
+    }
+
+    async fn history(&self, request: &History) -> Result<Recorded> {
+        survey::history(self, request).await
     }
 
     async fn source_row(&self, source_table: SourceTable, source_id: Uuid) -> Result<Option<String>> {
