@@ -2,6 +2,7 @@
 
 pub mod expect;
 mod locate;
+pub mod trials;
 
 use std::path::Path;
 use std::time::Duration;

@@ -4,19 +4,17 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::cases::trials::{Trials, Tried};
 use super::cases::{self, Case, CaseStep, expect};
-use super::eval::{SCAN_INTERVAL, not_before};
+use super::eval::not_before;
 use super::{FileArg, SettingsArg, member, read};
 use crate::cli::exit::Ended;
 use crate::model::text::visible;
-use crate::model::timeline::Timeline;
-use crate::model::view::PolicyView;
-use crate::policy::{LoadError, MemberSource, Policy, PolicyEngine, Session, SettingsSource};
+use crate::policy::PolicyEngine;
 
 /// Arguments of `policy test`.
 #[derive(Debug, clap::Args)]
@@ -81,10 +79,10 @@ pub async fn test(args: &TestArgs, engine: &PolicyEngine) -> anyhow::Result<Test
         cases.retain(|case| case.name.to_lowercase().contains(&filter));
     }
     let source = member(&args.file.file, args.settings.settings.as_deref());
-    let mut tester = Tester { engine, source, policies: HashMap::new() };
+    let mut trials = Trials::new(engine, source);
     let in_order: Vec<usize> = (0..cases.len()).collect();
-    let first = tester.round(&cases, &in_order).await?;
-    let second = tester.round(&cases, &shuffled(in_order)).await?;
+    let first = round(&mut trials, &cases, &in_order).await?;
+    let second = round(&mut trials, &cases, &shuffled(in_order)).await?;
     let mut failures = Vec::new();
     let mut passed = 0;
     for (case, (first, second)) in cases.iter().zip(first.into_iter().zip(second)) {
@@ -103,86 +101,42 @@ struct Went {
     failures: Vec<Failure>,
 }
 
-struct Tester<'a> {
-    engine: &'a PolicyEngine,
-    source: MemberSource,
-    /// By their settings; the words of a policy that refuses them.
-    policies: HashMap<String, Result<Policy, String>>,
-}
-
-impl Tester<'_> {
-    /// Tries all cases in an order, with one instance for those of the same settings and time; what came of each, in the
-    /// order of the file.
-    async fn round(&mut self, cases: &[Case], order: &[usize]) -> anyhow::Result<Vec<Went>> {
-        let mut sessions = HashMap::new();
-        let mut went = HashMap::new();
-        for (place, case) in order.iter().filter_map(|place| Some((*place, cases.get(*place)?))) {
-            let settings = case.settings.as_ref().map_or_else(String::new, Value::to_string);
-            let policy = self.policy(&settings, case.settings.clone()).await?;
-            let came = match policy {
-                Ok(policy) => timeline(case, policy, &settings, &mut sessions).await?,
-                Err(refusal) => Went {
-                    failures: vec![failure(case, None, "settings", Value::from("accepted"), Value::from(refusal))],
-                    found: Vec::new(),
-                },
-            };
-            went.insert(place, came);
-        }
-        Ok((0..cases.len()).map(|place| went.remove(&place).unwrap_or_default()).collect())
-    }
-
-    /// The policy with these settings; else why it does not take them.
-    async fn policy(&mut self, key: &str, settings: Option<Value>) -> anyhow::Result<Result<Policy, String>> {
-        if let Some(loaded) = self.policies.get(key) {
-            return Ok(loaded.clone());
-        }
-        let mut source = self.source.clone();
-        if let Some(settings) = settings {
-            source.settings = SettingsSource::Given(settings);
-        }
-        let loaded = match self.engine.load(vec![source]).await {
-            Ok(policy) => Ok(policy),
-            Err(error @ (LoadError::Settings { .. } | LoadError::Probe { .. })) => Err(error.told()),
-            Err(error) => return Err(error.into()),
+/// Tries all cases in an order, each in an instance that others of the same settings and time had before it; what came
+/// of each, in the order of the file.
+async fn round(trials: &mut Trials<'_>, cases: &[Case], order: &[usize]) -> anyhow::Result<Vec<Went>> {
+    trials.start_afresh();
+    let mut went = HashMap::new();
+    for (place, case) in order.iter().filter_map(|place| Some((*place, cases.get(*place)?))) {
+        let came = match trials.live(case).await? {
+            Ok(steps) => judged(case, steps),
+            Err(refusal) => Went {
+                failures: vec![failure(case, None, "settings", Value::from("accepted"), Value::from(refusal))],
+                found: Vec::new(),
+            },
         };
-        self.policies.insert(key.to_owned(), loaded.clone());
-        Ok(loaded)
+        went.insert(place, came);
     }
+    Ok((0..cases.len()).map(|place| went.remove(&place).unwrap_or_default()).collect())
 }
 
-type Sessions = HashMap<(String, Timestamp), Session>;
-
-async fn timeline(case: &Case, policy: Policy, settings: &str, sessions: &mut Sessions) -> anyhow::Result<Went> {
-    let mut timeline = Timeline::new(case.entry.clone(), case.now, SCAN_INTERVAL);
+/// What came of a case beside what it expects.
+fn judged(case: &Case, steps: Vec<Tried>) -> Went {
     let mut went = Went::default();
-    for (place, step) in case.steps.iter().enumerate() {
+    for ((place, step), tried) in case.steps.iter().enumerate().zip(steps) {
         let at = (case.steps.len() > 1).then_some((place + 1, step));
-        if let Some(end) = step.attempt
-            && !timeline.attempt_ends(end)
-        {
-            let got = Value::from("no attempt in the step before");
-            went.failures.push(failure(case, at, "attempt", Value::from("made"), got));
-            return Ok(went);
-        }
-        timeline.pass(step.after);
-        if let Some(generation) = &step.generation {
-            timeline.sweep(generation);
-        }
-        if step.retry {
-            timeline.retry();
-        }
-        let now = timeline.now();
-        let session = sessions.entry((settings.to_owned(), now)).or_insert_with(|| policy.session(now));
-        let answer = session.ask(vec![PolicyView::of(timeline.entry())]).await.pop();
-        let answers = match answer.context("the policy was not asked")? {
-            Ok(answers) => answers,
-            Err(failed) => {
+        let (answers, decision) = match tried {
+            Tried::Answered(answers, decision) => (answers, decision),
+            Tried::Failed(failed) => {
                 let got = Value::from(failed.to_string());
                 went.failures.push(failure(case, at, "policy", Value::from("an answer"), got));
-                return Ok(went);
+                break;
+            }
+            Tried::NoAttempt => {
+                let got = Value::from("no attempt in the step before");
+                went.failures.push(failure(case, at, "attempt", Value::from("made"), got));
+                break;
             }
         };
-        let decision = timeline.decide(&answers);
         let found = expect::document(&answers, decision.name(), not_before(&decision));
         for (key, expected) in &step.expected {
             let got = expect::found(&found, key);
@@ -192,7 +146,7 @@ async fn timeline(case: &Case, policy: Policy, settings: &str, sessions: &mut Se
         }
         went.found.push(found);
     }
-    Ok(went)
+    went
 }
 
 fn failure(case: &Case, step: Option<(usize, &CaseStep)>, key: &str, expected: Value, got: Value) -> Failure {
