@@ -18,7 +18,7 @@ use crate::store::{Page, Row};
 
 /// Arguments of `list`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: reprieve list --status held-for-review --reason ValidationError --limit 20")]
+#[command(after_help = "Example: reprieve list --status hold-for-review --reason ValidationError --limit 20")]
 pub struct ListArgs {
     /// At most so many, 1 to 10000
     #[arg(long, value_name = "N", default_value = "100", value_parser = values::limit, allow_negative_numbers = true)]
