@@ -6,6 +6,8 @@ pub mod shop;
 mod authoring;
 mod changing;
 mod demo;
+mod diffing;
+mod diffing_files;
 mod drainer;
 pub mod host;
 mod importing;

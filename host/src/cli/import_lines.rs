@@ -47,7 +47,7 @@ pub enum ImportError {
         error: io::Error,
     },
     /// Some lines are bad.
-    #[error("{0}")]
+    #[error("nothing was imported: {0}")]
     Lines(BadLines),
 }
 
@@ -70,7 +70,8 @@ pub struct BadLine {
 }
 
 impl BadLines {
-    fn add(&mut self, number: u64, error: FieldError) {
+    /// One more.
+    pub fn add(&mut self, number: u64, error: FieldError) {
         if self.first.len() < MAX_TOLD {
             self.first.push(BadLine { number, error });
         } else {
@@ -81,7 +82,6 @@ impl BadLines {
 
 impl fmt::Display for BadLines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("nothing was imported: ")?;
         match self.first.len() as u64 + self.more {
             1 => f.write_str("1 line is bad")?,
             count => write!(f, "{count} lines are bad")?,

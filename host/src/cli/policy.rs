@@ -1,5 +1,5 @@
 //! Commands about policies: `policy new`, `policy bindings`, `policy componentize`, `policy check`, `policy inspect`,
-//! `policy eval`, `policy test`, `policy status`.
+//! `policy eval`, `policy test`, `policy diff`, `policy status`.
 //!
 //! A file that is malformed or no policy ends them as malformed input does.
 
@@ -7,6 +7,7 @@ mod bindings;
 mod cases;
 mod check;
 mod componentize;
+mod diff;
 mod eval;
 mod inspect;
 mod new;
@@ -39,6 +40,8 @@ pub enum PolicyCommand {
     Eval(eval::EvalArgs),
     /// Try a policy on a table of cases
     Test(test::TestArgs),
+    /// Say which dead letters another policy would decide differently
+    Diff(diff::DiffArgs),
     /// Say what a running host has loaded, and what it last refused
     Status(status::StatusArgs),
 }
@@ -64,6 +67,12 @@ pub async fn run(command: &PolicyCommand, program: &Program) -> anyhow::Result<E
             output.either(&tested, test::text)?;
             output.finish()?;
             return Ok(tested.ended());
+        }
+        PolicyCommand::Diff(args) => {
+            let (report, ended) = diff::diff(args, program).await?;
+            output.either(&report, diff::Report::text)?;
+            output.finish()?;
+            return Ok(ended);
         }
         PolicyCommand::Status(args) => {
             output.either(&status::status(args, program).await?, status::text)?;

@@ -78,6 +78,15 @@ impl Program {
         Ok(open(url, &Options { create, pooled: !self.config.recovery.signals, ..Options::default() }).await?)
     }
 
+    /// The store, whose schema must be there, for a command that changes nothing.
+    pub async fn store_to_read(&self) -> anyhow::Result<SharedStore> {
+        let pooled = !self.config.recovery.signals;
+        let options = Options { pooled, read_only: true, ..Options::default() };
+        let store = open(&self.config.store.url, &options).await?;
+        store.check_schema().await?;
+        Ok(store)
+    }
+
     /// Refuses when recovery is switched off.
     pub fn recovery_enabled(&self) -> anyhow::Result<()> {
         if self.config.recovery.enabled {

@@ -1,9 +1,14 @@
 //! What is written down about a decision.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::model::decision::{Predecessor, Siblings};
 use crate::model::view::PolicyView;
-use crate::model::{Answers, json};
+use crate::model::{Answers, RecoveryPolicy, StreamMode, json};
 
 /// Which policy was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,10 +41,90 @@ pub fn rule(answers: &Answers) -> String {
     text
 }
 
+/// The answers that [`rule`] wrote; `None` of anything else, such as what is recorded when there was no answer.
+#[must_use]
+pub fn answers(rule: &str) -> Option<Answers> {
+    let rule: Value = serde_json::from_str(rule).ok()?;
+    let modes = [StreamMode::PerMessage, StreamMode::TailAware];
+    let mode = rule.get("stream_mode")?.as_str()?;
+    Some(Answers {
+        should_recover: rule.get("should_recover")?.as_bool()?,
+        policy: RecoveryPolicy {
+            name: rule.get("name")?.as_str()?.to_owned(),
+            max_recovery_attempts: u32::try_from(rule.get("max_recovery_attempts")?.as_u64()?).ok()?,
+            cooldown: Duration::from_millis(rule.get("cooldown_ms")?.as_u64()?),
+            hold_for_review_after_exhaustion: rule.get("hold_for_review_after_exhaustion")?.as_bool()?,
+            delay_first_attempt: rule.get("delay_first_attempt")?.as_bool()?,
+        },
+        stream_mode: modes.into_iter().find(|known| known.name() == mode)?,
+    })
+}
+
+/// The note about a row whose message has died again since.
+#[must_use]
+pub fn superseded_note(newer: Uuid) -> String {
+    format!("{SUPERSEDED}{newer}")
+}
+
+/// The note about a row that waits for an earlier one of its stream.
+#[must_use]
+pub fn blocked_note(earlier: Uuid) -> String {
+    format!("{BLOCKED}{earlier}, which stands before it in its stream")
+}
+
+const SUPERSEDED: &str = "superseded by ";
+const BLOCKED: &str = "waits for ";
+
+/// What the note of a recorded hold or wait says of the row's siblings then. When a predecessor fell due is not in it.
+#[must_use]
+pub fn siblings(decision: &str, note: Option<&str>) -> Siblings {
+    let id_after = |words: &str| -> Option<Uuid> { note?.strip_prefix(words)?.get(..36)?.parse().ok() };
+    Siblings {
+        superseded_by: (decision == "hold").then(|| id_after(SUPERSEDED)).flatten(),
+        predecessor: (decision == "wait")
+            .then(|| id_after(BLOCKED))
+            .flatten()
+            .map(|dead_letter_id| Predecessor { dead_letter_id, due_at: None }),
+    }
+}
+
 /// The entry as the policy saw it, as a JSON object.
 #[must_use]
 pub fn inputs(view: &PolicyView) -> String {
     let mut text = String::with_capacity(1024);
     json::write_entry(view, &mut text);
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_as_they_were_written() {
+        for stream_mode in [StreamMode::PerMessage, StreamMode::TailAware] {
+            let policy = RecoveryPolicy {
+                name: "a \"quoted\" näme\n".to_owned(),
+                max_recovery_attempts: u32::MAX,
+                cooldown: Duration::from_millis(u64::MAX),
+                hold_for_review_after_exhaustion: true,
+                delay_first_attempt: false,
+            };
+            let given = Answers { should_recover: false, policy, stream_mode };
+            assert_eq!(answers(&rule(&given)), Some(given));
+        }
+        assert_eq!((answers("null"), answers(r#"{"actor":"ada"}"#), answers("")), (None, None, None));
+    }
+
+    #[test]
+    fn siblings_are_read_from_the_notes_about_them() {
+        let id = Uuid::from_u128(7);
+        let held = siblings("hold", Some(&superseded_note(id)));
+        assert_eq!(held, Siblings { superseded_by: Some(id), predecessor: None });
+        let blocked = siblings("wait", Some(&blocked_note(id)));
+        assert_eq!(blocked.predecessor.map(|earlier| earlier.dead_letter_id), Some(id));
+        for (decision, note) in [("recover", superseded_note(id)), ("wait", "its cooldown ends at 2026".to_owned())] {
+            assert_eq!(siblings(decision, Some(&note)), Siblings::default());
+        }
+    }
 }

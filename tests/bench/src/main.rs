@@ -7,10 +7,12 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stderr,
     clippy::print_stdout,
     reason = "a benchmark prints, and one that cannot go on says where"
 )]
 
+mod diffing;
 mod draining;
 mod policies;
 #[allow(dead_code, reason = "shared with the tests")]
@@ -28,6 +30,9 @@ const SETTINGS: &[&str] = &[];
 
 #[tokio::main]
 async fn main() {
+    if std::env::args().nth(1).as_deref() == Some(diffing::PROGRAM) {
+        return diffing::program().await;
+    }
     let rows = std::env::args().nth(1).map_or(100_000, |rows| rows.parse().expect("the number of rows"));
     server::Server::shared_with(std::path::Path::new("/tmp"), SETTINGS);
     let template = recovery::template().await;
@@ -42,6 +47,9 @@ async fn main() {
     }
     if is_asked("draining") {
         draining::run(&template, rows).await;
+    }
+    if is_asked("diffing") {
+        diffing::run(&template, rows).await;
     }
     if is_asked("wakeup") {
         wakeup::run().await;

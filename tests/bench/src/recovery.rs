@@ -105,13 +105,16 @@ pub async fn open(url: &str) -> SharedStore {
     reprieve::store::open::open(url, &options).await.unwrap()
 }
 
-struct Database {
-    url: String,
+/// A database with dead letters in it.
+pub struct Database {
+    /// Where it is.
+    pub url: String,
     pool: PgPool,
 }
 
 impl Database {
-    async fn filled(template: &str, name: &str, rows: u32) -> Self {
+    /// A copy of the template with so many due rows.
+    pub async fn filled(template: &str, name: &str, rows: u32) -> Self {
         let server = Server::shared();
         psql(&server.url("postgres"), &format!("create database {name} template {template}"));
         let url = server.url(name);
@@ -167,7 +170,8 @@ impl Database {
         rate
     }
 
-    async fn dropped(self) {
+    /// Removes it.
+    pub async fn dropped(self) {
         self.pool.close().await;
         drop_database(&self.url).await;
     }
@@ -200,6 +204,7 @@ pub fn scanner(store: SharedStore, policy: LivePolicy, options: RecoveryOptions)
     }
 }
 
-fn per_second(rows: u32, started: Instant) -> f64 {
+/// Rows per second since a moment.
+pub fn per_second(rows: u32, started: Instant) -> f64 {
     f64::from(rows) / started.elapsed().as_secs_f64()
 }

@@ -8,6 +8,7 @@ use super::fields::Fields;
 use super::import::COLUMNS;
 use crate::model::dead_letter::UNVERSIONED;
 use crate::model::text::clean;
+use crate::model::view::PolicyView;
 use crate::model::{DeadLetter, Disposition, RecoveryStatus, SourceTable, fingerprint};
 
 /// What a printed row has beside its columns: the earlier one of its stream that it waits for.
@@ -28,8 +29,26 @@ pub(super) fn new_id(now: Timestamp) -> Uuid {
 /// table's defaults. `envelope` and `source_row` are allowed and dropped, as is what a recorded entry and a row that
 /// `show` printed have beside their columns.
 pub fn parse_entry(text: &str, now: Timestamp) -> Result<DeadLetter, FieldError> {
+    entry(&parsed(text)?, now)
+}
+
+/// Reads what a policy saw of a dead letter, as [`super::write_entry`] wrote it. An error text without a fingerprint had
+/// none.
+pub fn parse_view(text: &str) -> Result<PolicyView, FieldError> {
+    let fields = parsed(text)?;
+    let mut entry = entry(&fields, Timestamp::UNIX_EPOCH)?;
+    entry.error_fingerprint = fields.text("error_fingerprint")?;
+    entry.error_fingerprint_version = fields.small_integer("error_fingerprint_version")?;
+    let attributes = fields.named_texts("attributes")?.unwrap_or_default();
+    Ok(PolicyView { entry, attributes: attributes.into_iter().collect() })
+}
+
+fn parsed(text: &str) -> Result<Fields<'_>, FieldError> {
     let known: Vec<&str> = COLUMNS.iter().copied().chain(DROPPED).collect();
-    let fields = Fields::parse(text, &known)?;
+    Fields::parse(text, &known)
+}
+
+fn entry(fields: &Fields<'_>, now: Timestamp) -> Result<DeadLetter, FieldError> {
     fields.object("envelope")?;
     fields.object("source_row")?;
     let error_text = fields.text("error_text")?.map(|text| clean(&text));

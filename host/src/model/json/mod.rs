@@ -15,7 +15,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use entry::{WAITS_FOR, parse_entry};
+pub use entry::{WAITS_FOR, parse_entry, parse_view};
 pub use error::{FieldError, MAX_SHOWN_VALUE};
 pub use escapes::{HALF_PAIR_MARK, mend_escapes};
 pub use import::ImportLine;

@@ -1,5 +1,6 @@
 //! Typed values of fields, each refused with its name and what was given.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use jiff::Timestamp;
@@ -36,6 +37,10 @@ impl<'a> Fields<'a> {
 
     pub(super) fn texts(&self, name: &str) -> Read<Vec<String>> {
         self.mended(name, "is no list of texts")
+    }
+
+    pub(super) fn named_texts(&self, name: &str) -> Read<BTreeMap<String, String>> {
+        self.mended(name, "is no object of texts")
     }
 
     fn mended<T: DeserializeOwned>(&self, name: &str, problem: &str) -> Read<T> {
