@@ -4,6 +4,7 @@
 pub mod shop;
 
 mod authoring;
+mod benching;
 mod changing;
 mod demo;
 mod diffing;

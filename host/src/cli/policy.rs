@@ -1,8 +1,9 @@
 //! Commands about policies: `policy new`, `policy bindings`, `policy componentize`, `policy check`, `policy inspect`,
-//! `policy eval`, `policy test`, `policy diff`, `policy status`.
+//! `policy eval`, `policy test`, `policy bench`, `policy diff`, `policy status`.
 //!
 //! A file that is malformed or no policy ends them as malformed input does.
 
+mod bench;
 mod bindings;
 mod cases;
 mod check;
@@ -40,6 +41,8 @@ pub enum PolicyCommand {
     Eval(eval::EvalArgs),
     /// Try a policy on a table of cases
     Test(test::TestArgs),
+    /// Measure what a policy costs, beside the default matrix
+    Bench(bench::BenchArgs),
     /// Say which dead letters another policy would decide differently
     Diff(diff::DiffArgs),
     /// Say what a running host has loaded, and what it last refused
@@ -68,6 +71,7 @@ pub async fn run(command: &PolicyCommand, program: &Program) -> anyhow::Result<E
             output.finish()?;
             return Ok(tested.ended());
         }
+        PolicyCommand::Bench(args) => output.either(&bench::bench(args, program).await?, bench::text)?,
         PolicyCommand::Diff(args) => {
             let (report, ended) = diff::diff(args, program).await?;
             output.either(&report, diff::Report::text)?;

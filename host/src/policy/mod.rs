@@ -27,6 +27,7 @@ mod links;
 mod live;
 mod load;
 mod load_error;
+mod measure;
 mod member;
 #[allow(clippy::module_inception, reason = "the type is what the module is about")]
 mod policy;
@@ -54,8 +55,10 @@ pub use inspect::{Inspection, Producer};
 pub use limits::{LimitError, Limits};
 pub use live::{LivePolicy, PolicyChanges};
 pub use load_error::LoadError;
+pub use measure::Measured;
 pub use member::MemberInfo;
 pub use policy::Policy;
+pub use probe::sample_entries;
 pub use reload::{Refusal, Reload, Reloader};
 pub use session::Session;
 pub use shape::{VERSION, World};

@@ -23,16 +23,21 @@ pub async fn settings(policy: &Policy, now: Timestamp) -> Result<(), LoadError> 
     Ok(())
 }
 
-/// Asks about one entry of each named reason, and one without a name; returns the most bytes of memory it took.
+/// One entry of each named reason, and one of a reason without a name.
+#[must_use]
+pub fn sample_entries(now: Timestamp) -> Vec<PolicyView> {
+    let reasons = FailureReason::named().chain([FailureReason(-1)]);
+    reasons.zip(0_u128..).map(|(reason, number)| sample(reason, number, now)).collect()
+}
+
+/// Asks about the sample entries; returns the most bytes of memory it took.
 ///
 /// # Errors
 ///
 /// The first failure.
 pub async fn samples(policy: &Policy, now: Timestamp) -> Result<usize, PolicyFailure> {
     let mut session = policy.session(now).trying();
-    let reasons = FailureReason::named().chain([FailureReason(-1)]);
-    let views = reasons.zip(0_u128..).map(|(reason, number)| sample(reason, number, now)).collect();
-    session.ask(views).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+    session.ask(sample_entries(now)).await.into_iter().collect::<Result<Vec<_>, _>>()?;
     Ok(session.peak_memory_bytes())
 }
 

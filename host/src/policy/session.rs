@@ -28,7 +28,7 @@ pub struct Session {
 
 /// A place in the pool. It travels to the guests' thread and back, so that the place is taken for as long as an
 /// instance may be in it.
-struct Seat {
+pub(super) struct Seat {
     instance: Option<ChainInstance>,
     _room: OwnedSemaphorePermit,
 }
@@ -91,7 +91,7 @@ impl Session {
     }
 
     /// Runs a task on a guests' thread with a seat; `None` when the task panicked.
-    async fn with_seat<T: Send + 'static>(
+    pub(super) async fn with_seat<T: Send + 'static>(
         &mut self,
         task: impl FnOnce(&Runtime, &Loaded, &mut Seat, u64) -> T + Send + 'static,
     ) -> Option<T> {
@@ -111,7 +111,7 @@ impl Session {
         Some(result)
     }
 
-    fn host_failure(&self) -> PolicyFailure {
+    pub(super) fn host_failure(&self) -> PolicyFailure {
         PolicyFailure {
             kind: FailureKind::Host,
             member: self.loaded.members.first().map_or_else(String::new, |first| first.name.clone()),
