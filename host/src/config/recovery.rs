@@ -38,7 +38,7 @@ pub struct RecoveryConfig {
     pub probe_interval: Duration,
     /// How long a batch lasts; it is renewed while it is worked on.
     pub lease: Duration,
-    /// Batches of one host that overlap.
+    /// Batches of one host that are recovered at once; as many again are decided meanwhile.
     pub lanes: u16,
     /// Failed calls of one policy on one row after which the row is held.
     pub max_policy_errors: u32,

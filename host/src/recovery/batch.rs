@@ -12,7 +12,7 @@ use super::lease::Lease;
 use super::plan::{Asking, Kind, Step, Terms, step};
 use super::record::{Asked, inputs};
 use super::report::Report;
-use super::scan::{ScanError, Scanner};
+use super::scan::{Pass, ScanError, Scanner};
 use super::streams::{line_up, still_going};
 use super::{RecoveryOptions, ScanCounts};
 use crate::model::view::PolicyView;
@@ -93,7 +93,7 @@ impl Batch {
     }
 
     /// Works on the batch to its end. On an error the batch is given back or left to end with its lease.
-    pub(super) async fn work(self, scanner: &Scanner, asker: &mut Asker) -> Result<Worked, ScanError> {
+    pub(super) async fn work(self, scanner: &Scanner, pass: &Pass, asker: &mut Asker) -> Result<Worked, ScanError> {
         let mut report = Report::new(scanner.metrics.clone());
         for (id, problem) in &self.claim.unreadable {
             report.unreadable(id, problem);
@@ -107,8 +107,12 @@ impl Batch {
         }
         let lease = Lease { scanner, batch_id: self.id };
         let done = async {
-            let plan = tokio::select! {
-                plan = decide_rows(scanner, asker, rows, now) => plan?,
+            let decided = async {
+                let plan = decide_rows(scanner, asker, rows, now).await?;
+                Ok::<_, ScanError>((plan, pass.lane().await))
+            };
+            let (plan, _lane) = tokio::select! {
+                decided = decided => decided?,
                 () = lease.lost() => {
                     report.lost();
                     return Ok(());

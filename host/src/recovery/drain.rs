@@ -35,7 +35,7 @@ impl Scanner {
         loop {
             self.prepare().await?;
             let left = self.batch_size().saturating_sub(counts.decided());
-            let scanned = self.scan(&Pass::default(), left, false).await?;
+            let scanned = self.scan(&Pass::new(1), left, false).await?;
             counts += scanned.counts;
             if scanned.full || scanned.counts.scanned == 0 || self.shutdown.is_cancelled() || !self.is_due().await? {
                 return Ok(Scanned { counts, full: scanned.full });
@@ -72,9 +72,9 @@ impl Scanner {
 
     /// One pass over what is due, in lanes. When a lane fails, the others finish what they have in hand.
     async fn pass(&self) -> Result<ScanCounts, ScanError> {
-        let pass = Arc::new(Pass::default());
+        let pass = Arc::new(Pass::new(self.options.lanes));
         let mut lanes = JoinSet::new();
-        for _ in 0..self.options.lanes {
+        for _ in 0..2 * self.options.lanes {
             let (scanner, pass) = (self.clone(), Arc::clone(&pass));
             lanes.spawn(async move { scanner.lane(&pass).await });
         }

@@ -22,7 +22,7 @@ pub struct RecoveryOptions {
     pub probe_interval: Duration,
     /// How long a batch lasts; it is renewed while it is worked on.
     pub lease: Duration,
-    /// Scans of this host that overlap.
+    /// Batches of this host that are recovered at once; as many again are decided meanwhile.
     pub lanes: u16,
     /// Failed calls of one policy on one row after which the row is held.
     pub max_policy_errors: u32,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::Timestamp;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -70,9 +70,13 @@ pub struct Scanner {
 ///
 /// A pass goes on after the last row that it looked at instead of starting at the front each time: rows whose
 /// settling is not visible yet, or that wait for another host, are passed once and not for every claim.
-#[derive(Debug, Default)]
+///
+/// Twice as many batches are under way as there are lanes: one half is decided while the other is recovered, so that
+/// there is work to be done while a commit is waited for.
+#[derive(Debug)]
 pub struct Pass {
     place: Mutex<Place>,
+    lanes: Semaphore,
 }
 
 #[derive(Debug, Default)]
@@ -82,6 +86,16 @@ struct Place {
 }
 
 impl Pass {
+    pub(super) fn new(lanes: u16) -> Self {
+        Self { place: Mutex::default(), lanes: Semaphore::new(usize::from(lanes)) }
+    }
+
+    /// Waits for a lane to recover a batch in; it is free again when what is returned is dropped.
+    pub(super) async fn lane(&self) -> Option<SemaphorePermit<'_>> {
+        // Lanes are never closed.
+        self.lanes.acquire().await.ok()
+    }
+
     async fn ended(&self) -> bool {
         self.place.lock().await.ended
     }
@@ -141,7 +155,7 @@ impl Scanner {
         let claimed = self.claim(pass, most).await.inspect_err(|_| self.pace.failed(most));
         let Some(batch) = claimed? else { return Ok(None) };
         let rows = batch.rows();
-        let worked = batch.work(self, asker).await;
+        let worked = batch.work(self, pass, asker).await;
         match &worked {
             Ok(_) => self.pace.went_through(rows),
             Err(ScanError::Store(error)) if error.is_transient() => self.pace.failed(rows),
