@@ -31,7 +31,19 @@ impl Row {
     }
 
     fn stops(&self, now: i64) -> bool {
-        self.scheduled_for.is_some_and(|at| at > now) || self.failed || self.attempts >= 3
+        self.scheduled_for.is_some_and(|at| at > now) || self.failed
+    }
+
+    /// The most rows that may be claimed up to one behind it, in order.
+    const fn company(&self) -> usize {
+        match self.attempts {
+            i32::MIN..=2 => usize::MAX,
+            3 => 256,
+            4 => 64,
+            5 => 16,
+            6 => 4,
+            7.. => 1,
+        }
     }
 
     fn is_live_of_another(&self, who: u64, now: i64) -> bool {
@@ -54,10 +66,12 @@ impl Model {
         let held = self.rows.iter().any(|row| of_stream(row) && row.is_live_of_another(who, now));
         let mut stopped: Vec<&str> = Vec::new();
         let mut given = Vec::new();
+        let allowed: Vec<u64> = self.rows.iter().filter(|row| self.in_company(row)).map(|row| row.number).collect();
         for row in self.rows.iter_mut().filter(|row| row.is_open() && row.stream == stream) {
             let free = !held && row.scheduled_for.is_none_or(|at| at <= now);
-            let chosen = free && !(in_order && stopped.contains(&row.perspective));
-            if !free || row.failed || row.attempts >= 3 {
+            let waits = stopped.contains(&row.perspective) || !allowed.contains(&row.number);
+            let chosen = free && !(in_order && waits);
+            if !free || row.failed {
                 stopped.push(row.perspective);
             }
             if chosen {
@@ -71,6 +85,18 @@ impl Model {
         given
     }
 
+    /// Whether a row may be claimed along with those before it, in order.
+    fn in_company(&self, row: &Row) -> bool {
+        let same = |other: &&Row| {
+            other.is_open()
+                && (other.stream, other.perspective) == (row.stream, row.perspective)
+                && other.number <= row.number
+        };
+        let up_to_here: Vec<&Row> = self.rows.iter().filter(same).collect();
+        let company = up_to_here.iter().map(|row| row.company()).min().unwrap_or(usize::MAX);
+        up_to_here.len() <= company.max(1)
+    }
+
     /// A claim of orphans; their numbers.
     pub fn orphans(&mut self, who: u64, max: usize, in_order: bool, now: i64) -> Vec<u64> {
         let alive = |owner| self.alive.iter().any(|(instance, at)| *instance == owner && *at >= now - 300);
@@ -79,6 +105,7 @@ impl Model {
                 && row.owner.is_some_and(|owner| owner != who && !alive(owner))
                 && row.leased_until.is_none_or(|until| until <= now)
                 && row.scheduled_for.is_none_or(|at| at <= now)
+                && (!in_order || self.in_company(row))
                 && !self.rows.iter().any(|other| {
                     other.is_open()
                         && (other.stream, other.perspective) == (row.stream, row.perspective)
