@@ -192,8 +192,8 @@ fn what_becomes_no_policy_is_refused_with_the_reason_and_nothing_is_written() {
     let invalid = b"\0asm\x01\0\0\0\x01\x7f".to_vec();
     let component = component(POLICY, &core("", "", ""));
     let cases: [(&str, Vec<u8>, &str); 6] = [
-        ("empty", Vec::new(), "empty is no WebAssembly core module"),
-        ("text", b"(module)".to_vec(), "text is no WebAssembly core module"),
+        ("empty", Vec::new(), "empty is no WebAssembly core module: it is an empty file"),
+        ("text", b"(module)".to_vec(), "text is no WebAssembly core module: it is text"),
         ("cut", invalid, "cut is no WebAssembly core module"),
         ("component", component, "component is a component already"),
         ("plain", empty, "was the object file of its bindings linked?"),
@@ -230,4 +230,38 @@ fn a_component_that_cannot_be_written_is_told_with_its_place() {
     let run = Program::new(&["policy", "componentize", "core.wasm", "-o", "no/such/folder/out.wasm"]);
     let told = run.file("core.wasm", module()).run().exits(2).stderr;
     assert!(told.contains("cannot write no/such/folder/out.wasm"), "{told}");
+}
+
+#[test]
+fn a_component_replaces_a_file_where_its_link_leads_and_nothing_that_is_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |output: &str| {
+        fs::write(folder.path().join("core.wasm"), module()).unwrap();
+        Program::new(&["policy", "componentize", "core.wasm", "-o", output]).folder(folder.path()).run()
+    };
+    fs::write(folder.path().join("real.wasm"), "old").unwrap();
+    std::os::unix::fs::symlink("real.wasm", folder.path().join("link.wasm")).unwrap();
+    write("link.wasm").exits(0);
+    assert!(fs::symlink_metadata(folder.path().join("link.wasm")).unwrap().is_symlink());
+    assert!(fs::read(folder.path().join("real.wasm")).unwrap().starts_with(b"\0asm\x0d"));
+
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for output in ["pipe", "."] {
+        let told = write(output).exits(2).stderr;
+        assert!(told.contains(&format!("cannot write {output}: it is there and is no regular file")), "{told}");
+    }
+    assert!(!fs::metadata(&pipe).unwrap().is_file(), "it is a pipe still");
+    let told = write("core.wasm").exits(2).stderr;
+    assert!(told.contains("core.wasm is the core module itself"), "{told}");
+    assert_eq!(fs::read(folder.path().join("core.wasm")).unwrap(), module());
+}
+
+#[test]
+fn a_project_that_cannot_be_written_whole_is_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    // A file stands where a folder of the path would be.
+    fs::write(folder.path().join("file"), "mine").unwrap();
+    new(folder.path(), &["file/refunds", "--lang", "c"]).exits(2);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }

@@ -28,6 +28,20 @@ fn keys(value: &Value) -> Vec<&str> {
 }
 
 #[test]
+fn check_without_a_file_loads_what_is_configured_with_its_settings() {
+    let check =
+        |configuration: &str| policy(&["check", "--config", "r.toml", "--json"]).file("r.toml", configuration).run();
+    let chain = check("[[policy.chain]]\npath = 'guest.wasm'\n[[policy.chain]]\npath = 'builtin:default-matrix'")
+        .exits(0)
+        .json();
+    let names: Vec<&str> = chain["members"].as_array().unwrap().iter().map(|m| m["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["guest", "default-matrix"]);
+    let told = check("[policy.settings]\nx = 1").exits(2).stderr;
+    assert!(told.contains("settings of policy default-matrix") && told.contains('x'), "{told}");
+    policy(&["check", "--settings", "s.json"]).file("s.json", "{}").run().exits(2);
+}
+
+#[test]
 fn check_says_what_a_policy_is_and_what_it_was_held_to() {
     let checked = policy(&["check", "guest.wasm", "--json"]).run().exits(0).json();
     assert_eq!(keys(&checked), ["digest", "imports", "limits", "members", "memory_bytes", "name", "version", "world"]);

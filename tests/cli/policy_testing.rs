@@ -233,12 +233,33 @@ fn a_policy_whose_answers_depend_on_what_was_asked_before_fails() {
             "[[case]]\nname = 'case {n}'\nentry = {{ failure_reason = 8 }}\nnow = 2026-01-01T00:00:00Z\nexpect = {{ should_recover = true }}\n"
         )
     };
-    let run = Program::new(&["policy", "test", "counting.wasm", "cases.toml"])
-        .file("counting.wasm", component(POLICY, &counting))
-        .file("cases.toml", (1..=5).map(case).collect::<String>())
-        .run()
-        .exits(1);
-    assert!(run.stdout.contains("the same answer in another order"), "{}", run.stdout);
+    for cases in 1..=5 {
+        let run = Program::new(&["policy", "test", "counting.wasm", "cases.toml"])
+            .file("counting.wasm", component(POLICY, &counting))
+            .file("cases.toml", (1..=cases).map(case).collect::<String>())
+            .run()
+            .exits(1);
+        assert!(run.stdout.contains("the same answer in another order"), "{cases} cases: {}", run.stdout);
+    }
+}
+
+#[test]
+fn a_file_of_settings_that_is_named_is_one_also_where_each_case_has_its_own() {
+    let table =
+        "[[case]]\nname = 'a'\nsettings = {}\nentry = { failure_reason = 8 }\nexpect = { decision = 'recover' }\n";
+    tried(table, &[]).exits(0);
+    let told = tried(table, &["--settings", "gone.json"]).exits(2).stderr;
+    assert!(told.contains("gone.json"), "{told}");
+}
+
+#[test]
+fn an_entry_or_a_table_without_end_is_refused_at_its_limit() {
+    for arguments in
+        [["policy", "test", MATRIX, "/dev/zero"].as_slice(), &["policy", "eval", MATRIX, "--entry", "/dev/zero"]]
+    {
+        let told = Program::new(arguments).run().exits(2).stderr;
+        assert!(told.contains("/dev/zero is larger than 16 MiB"), "{told}");
+    }
 }
 
 #[test]

@@ -27,6 +27,7 @@ mod stats;
 mod sweep;
 mod table;
 mod values;
+mod whole_file;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

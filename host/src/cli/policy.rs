@@ -15,9 +15,10 @@ mod new;
 mod status;
 mod test;
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use crate::policy::{MemberSource, Origin, SettingsSource};
 
@@ -61,7 +62,7 @@ pub async fn run(command: &PolicyCommand, program: &Program) -> anyhow::Result<E
         PolicyCommand::Bindings(args) => output.either(&bindings::write(args)?, bindings::text)?,
         PolicyCommand::Componentize(args) => output.either(&componentize::componentize(args)?, inspect::text)?,
         PolicyCommand::Check(args) => {
-            let checked = check::check(args, &program.engine()?).await?;
+            let checked = check::check(args, program).await?;
             output.either(&checked, check::Checked::text)?;
         }
         PolicyCommand::Inspect(args) => output.either(&inspect::inspect(args)?, inspect::text)?,
@@ -93,8 +94,22 @@ fn member(file: &Origin, settings: Option<&Path>) -> MemberSource {
     MemberSource { settings, ..MemberSource::new(file.clone()) }
 }
 
+/// The largest entry or case table that is read.
+const MAX_TEXT: u64 = 16 << 20;
+
 fn read(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    let shown = path.display();
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).with_context(|| format!("cannot read {shown}"))?;
+    file.take(MAX_TEXT + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {shown}"))?;
+    if bytes.len() as u64 > MAX_TEXT {
+        bail!("{shown} is larger than {} MiB", MAX_TEXT >> 20);
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let line = error.as_bytes().get(..valid).unwrap_or_default().iter().filter(|byte| **byte == b'\n').count() + 1;
+        anyhow::anyhow!("{shown}, line {line}: byte {valid} of the file is no UTF-8")
+    })
 }
 
 /// How the policy file is named on the command line.

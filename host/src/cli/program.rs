@@ -111,10 +111,15 @@ impl Program {
         Ok(self.generation().await?.tag_or_unversioned().to_string())
     }
 
+    /// The configured policy or chain, with its settings.
+    pub fn configured_chain(&self) -> Vec<MemberSource> {
+        chain(&self.config.policy)
+    }
+
     /// The configured policies, loaded and checked.
     pub async fn policies(&self) -> anyhow::Result<Policies> {
         let engine = self.engine()?;
-        let policy = engine.load(chain(&self.config.policy)).await?;
+        let policy = engine.load(self.configured_chain()).await?;
         let fallback = match self.config.recovery.on_policy_error {
             OnPolicyError::Defer => None,
             OnPolicyError::Fallback => Some(engine.load(vec![MemberSource::new(Origin::Builtin)]).await?),

@@ -10,7 +10,7 @@ use wit_bindgen_core::wit_parser::Resolve;
 use wit_component::ComponentEncoder;
 
 use super::read::{self, MAX_COMPONENT};
-use super::shape::{Shape, ShapeError, World};
+use super::shape::{CORE_MODULE, Shape, ShapeError, World, what_else};
 
 /// The contract, as this host speaks it.
 pub const CONTRACT: &str = include_str!("../../../wit/policy.wit");
@@ -104,6 +104,12 @@ pub fn componentize(core: &Path) -> Result<Vec<u8>, AuthoringError> {
     let module = module.ok_or_else(|| AuthoringError::TooLarge { path: path() })?;
     if Parser::is_component(&module) {
         return Err(AuthoringError::ComponentAlready { path: path() });
+    }
+    match what_else(&module) {
+        Some(what) if !module.starts_with(CORE_MODULE) => {
+            return Err(AuthoringError::NoModule { path: path(), reason: format!("it is {what}") });
+        }
+        Some(_) | None => {}
     }
     // The encoder takes it for granted that a module is valid.
     Validator::new_with_features(WasmFeatures::all())

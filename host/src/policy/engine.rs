@@ -64,6 +64,13 @@ pub struct TimeLimit {
     pub ticks: u64,
 }
 
+impl TimeLimit {
+    /// What happened, with the limit that it met.
+    pub fn exceeded(&self, what: &str) -> String {
+        format!("{what}; the limit is {} ms", self.time.as_millis())
+    }
+}
+
 /// What policies and sessions keep of their engine.
 pub struct Shared {
     /// wasmtime's.

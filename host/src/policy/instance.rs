@@ -55,9 +55,10 @@ impl ChainInstance {
         self.begin(Some(view.entry.dead_letter_id));
         let entry = convert::entry(view);
         let first = Arc::clone(&self.first);
-        let should_recover = self.call(async |store| first.call_should_recover(store, &entry).await).await?;
-        let policy = self.call(async |store| first.call_get_policy(store, &entry).await).await?;
-        let mode = self.call(async |store| first.call_get_stream_mode(store, &entry).await).await?;
+        let should_recover =
+            self.call("should-recover", async |store| first.call_should_recover(store, &entry).await).await?;
+        let policy = self.call("get-policy", async |store| first.call_get_policy(store, &entry).await).await?;
+        let mode = self.call("get-stream-mode", async |store| first.call_get_stream_mode(store, &entry).await).await?;
         let policy = convert::policy(policy, self.name_chars)
             .map_err(|message| blamed(&self.store, FailureKind::InvalidAnswer, message))?;
         Ok(Answers { should_recover, policy, stream_mode: convert::stream_mode(mode) })
@@ -96,12 +97,13 @@ impl ChainInstance {
 
     async fn call<T>(
         &mut self,
+        name: &'static str,
         question: impl AsyncFnOnce(&mut Store<GuestState>) -> wasmtime::Result<T>,
     ) -> Result<T, PolicyFailure> {
         self.store.data_mut().current = 0;
         let answer = limited(&mut self.store, self.call, self.can_wait, question).await;
         self.store.data_mut().pass_on_output();
-        answer.map_err(|(kind, message)| blamed(&self.store, kind, message))
+        answer.map_err(|(kind, message)| blamed(&self.store, kind, format!("{name}: {message}")))
     }
 }
 
@@ -119,9 +121,10 @@ async fn limited<T>(
         Ok(Err(error)) => {
             tracing::debug!(error = one_line(&error), trace = ?error, "a call of a policy failed");
             let (kind, message) = classified(&error);
-            Err((kind, visible(&message)))
+            let message = visible(&message);
+            Err((kind, if kind == FailureKind::Timeout { limit.exceeded(&message) } else { message }))
         }
-        Err(_) => Err((FailureKind::Timeout, "ran out of time while it waited".to_owned())),
+        Err(_) => Err((FailureKind::Timeout, limit.exceeded("ran out of time while it waited"))),
     }
 }
 

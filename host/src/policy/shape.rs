@@ -11,7 +11,8 @@ use crate::model::names::UnknownName;
 pub const VERSION: &str = "0.1.0";
 const PACKAGE: &str = "reprieve:policy/";
 const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
-const CORE_MODULE: &[u8] = b"\0asm\x01\0\0\0";
+/// What a core module starts with.
+pub(super) const CORE_MODULE: &[u8] = b"\0asm\x01\0\0\0";
 
 /// A world of the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,13 +231,13 @@ fn listed(names: &[String]) -> String {
 }
 
 /// What a file is that is no component.
-fn what_else(bytes: &[u8]) -> Option<&'static str> {
+pub(super) fn what_else(bytes: &[u8]) -> Option<&'static str> {
     if bytes.starts_with(COMPONENT) {
         None
     } else if bytes.is_empty() {
         Some("an empty file")
     } else if bytes.starts_with(CORE_MODULE) {
-        Some("a core module; make a component of it, as with `wasm-tools component new`")
+        Some("a core module; make a component of it: `reprieve policy componentize FILE -o POLICY.wasm`")
     } else if bytes.starts_with(b"\x7fELF") {
         Some("compiled code, which is never accepted; give the component that it was compiled from")
     } else if bytes.starts_with(b"\0asm") {

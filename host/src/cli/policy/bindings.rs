@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use serde::Serialize;
 
+use crate::cli::whole_file;
 use crate::policy::{World, c_bindings};
 
 /// A language that bindings are made for.
@@ -49,7 +50,7 @@ pub fn write(args: &BindingsArgs) -> anyhow::Result<Written> {
     let mut files = Vec::new();
     for (name, content) in c_bindings(args.world)? {
         let file = folder.join(name);
-        fs::write(&file, content).with_context(|| format!("cannot write {}", file.display()))?;
+        whole_file::write(&file, &content)?;
         files.push(file);
     }
     Ok(Written { world: args.world.name(), files })

@@ -1,21 +1,24 @@
 //! `policy check`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
 
-use crate::policy::{Limits, MemberInfo, PolicyEngine};
-
-use super::{FileArg, SettingsArg};
+use crate::cli::program::Program;
+use crate::model::text::visible;
+use crate::policy::{Limits, MemberInfo, Origin};
 
 /// Arguments of `policy check`.
 #[derive(Debug, clap::Args)]
 pub struct CheckArgs {
-    #[command(flatten)]
-    file: FileArg,
-    #[command(flatten)]
-    settings: SettingsArg,
+    /// The policy component, or builtin:default-matrix; left out, the configured policy or chain with its settings
+    #[arg(value_name = "FILE")]
+    file: Option<Origin>,
+    /// A file with the policy's settings: a JSON object, or TOML when its name ends in .toml
+    #[arg(long, value_name = "FILE", requires = "file")]
+    settings: Option<PathBuf>,
 }
 
 /// What a policy is that passed the check.
@@ -75,14 +78,18 @@ pub struct CheckedMember {
     pub size: usize,
 }
 
-/// Loads and tries a policy as the host would.
+/// Loads and tries a policy as the host would: the one that is named, or what is configured.
 ///
 /// # Errors
 ///
 /// Why the host would refuse it.
-pub async fn check(args: &CheckArgs, engine: &PolicyEngine) -> anyhow::Result<Checked> {
-    let member = super::member(&args.file.file, args.settings.settings.as_deref());
-    let policy = engine.load(vec![member]).await?;
+pub async fn check(args: &CheckArgs, program: &Program) -> anyhow::Result<Checked> {
+    let engine = program.engine()?;
+    let chain = match &args.file {
+        Some(file) => vec![super::member(file, args.settings.as_deref())],
+        None => program.configured_chain(),
+    };
+    let policy = engine.load(chain).await?;
     let file = policy.about().first().context("a chain without members")?;
     Ok(Checked {
         name: policy.name().to_owned(),
@@ -134,13 +141,14 @@ impl Checked {
     #[must_use]
     pub fn text(&self) -> String {
         let mut lines = vec![
-            format!("{} is a policy of reprieve:policy {}", self.name, self.version),
+            format!("{} is a policy of reprieve:policy {}", visible(&self.name), self.version),
             format!("digest   {}", self.digest),
             format!("memory   {} KiB of {} KiB", self.memory_bytes >> 10, self.limits.memory_bytes >> 10),
             format!("time     {} ms a call, {} ms to start", self.limits.call_time_ms, self.limits.start_time_ms),
         ];
         for member in &self.members {
-            lines.push(format!("member   {} ({}), world {}", member.name, member.origin, member.world));
+            let (name, origin) = (visible(&member.name), visible(&member.origin));
+            lines.push(format!("member   {name} ({origin}), world {}", member.world));
             lines.push(format!("  sha256   {}, {} bytes", member.sha256, member.size));
             lines.push(format!("  imports  {}", listed(&member.imports)));
             lines.push(format!("  exports  {}", listed(&member.exports)));

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use anyhow::bail;
 
+use crate::cli::whole_file;
 use crate::policy::{self, Inspection, Origin};
 
 /// Arguments of `policy componentize`.
@@ -27,13 +28,9 @@ pub struct ComponentizeArgs {
 pub fn componentize(args: &ComponentizeArgs) -> anyhow::Result<Inspection> {
     let component = policy::componentize(&args.core)?;
     let output = &args.output;
-    let mut part = output.clone().into_os_string();
-    part.push(format!(".{}.part", std::process::id()));
-    let written = fs::write(&part, component).and_then(|()| fs::rename(&part, output));
-    if written.is_err() {
-        // It says nothing more than what failed before.
-        let _ = fs::remove_file(&part);
+    if fs::canonicalize(output).is_ok_and(|output| fs::canonicalize(&args.core).is_ok_and(|core| core == output)) {
+        bail!("{} is the core module itself: name another file to write", output.display());
     }
-    written.with_context(|| format!("cannot write {}", output.display()))?;
+    whole_file::write(output, &component)?;
     Ok(Inspection::of(&Origin::File(output.clone()))?)
 }

@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail};
 use serde::Serialize;
 
 use self::template::Language;
+use crate::cli::whole_file;
 use crate::model::text::visible;
 
 /// The longest name of a project.
@@ -47,11 +48,13 @@ pub fn make(args: &NewArgs) -> anyhow::Result<Made> {
     let name = name_of(&args.folder)?;
     free(&args.folder)?;
     let files = args.lang.files(&name);
-    for (path, content) in &files {
-        let file = args.folder.join(path);
-        let folder = file.parent().unwrap_or(&args.folder);
-        fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-        fs::write(&file, content).with_context(|| format!("cannot write {}", file.display()))?;
+    let was_there = args.folder.exists();
+    if let Err(error) = write(&args.folder, &files) {
+        if !was_there {
+            // Half a project would be in the way of the next try; what failed before says more than this could.
+            let _ = fs::remove_dir_all(&args.folder);
+        }
+        return Err(error);
     }
     Ok(Made {
         name,
@@ -60,6 +63,16 @@ pub fn make(args: &NewArgs) -> anyhow::Result<Made> {
         files: files.into_iter().map(|(path, _)| path).collect(),
         in_language: args.lang,
     })
+}
+
+fn write(folder: &Path, files: &[(&str, String)]) -> anyhow::Result<()> {
+    for (path, content) in files {
+        let file = folder.join(path);
+        let parent = file.parent().unwrap_or(folder);
+        fs::create_dir_all(parent).with_context(|| format!("cannot make the folder {}", parent.display()))?;
+        whole_file::write(&file, content.as_bytes())?;
+    }
+    Ok(())
 }
 
 /// The last part of the folder's path, when a file, a package and a make target can all be called so.

@@ -24,12 +24,38 @@ pub enum Tried {
     NoAttempt,
 }
 
+/// Why a policy is not tried with the settings of a case.
+#[derive(Debug, Clone)]
+pub enum Refusal {
+    /// It does not take them, in its words.
+    Settings(String),
+    /// It fails on the host's sample entries with them.
+    Probe(String),
+}
+
+impl Refusal {
+    /// What was refused.
+    pub const fn key(&self) -> &'static str {
+        match self {
+            Self::Settings(_) => "settings",
+            Self::Probe(_) => "policy",
+        }
+    }
+
+    /// Why.
+    pub fn said(self) -> String {
+        match self {
+            Self::Settings(said) | Self::Probe(said) => said,
+        }
+    }
+}
+
 /// A policy with the settings of each case, loaded when a case first needs them.
 pub struct Trials<'a> {
     engine: &'a PolicyEngine,
     source: MemberSource,
-    /// By their settings; the words of a policy that refuses them.
-    policies: HashMap<String, Result<Policy, String>>,
+    /// By their settings.
+    policies: HashMap<String, Result<Policy, Refusal>>,
     /// By settings and time.
     sessions: HashMap<(String, Timestamp), Session>,
 }
@@ -62,7 +88,7 @@ impl<'a> Trials<'a> {
     /// # Errors
     ///
     /// The file is no policy.
-    pub async fn live(&mut self, case: &Case) -> anyhow::Result<Result<Vec<Tried>, String>> {
+    pub async fn live(&mut self, case: &Case) -> anyhow::Result<Result<Vec<Tried>, Refusal>> {
         let key = case.settings.as_ref().map_or_else(String::new, Value::to_string);
         let policy = match self.with_settings(&key, case.settings.as_ref()).await? {
             Ok(policy) => policy,
@@ -99,7 +125,7 @@ impl<'a> Trials<'a> {
         Ok(Ok(tried))
     }
 
-    async fn with_settings(&mut self, key: &str, settings: Option<&Value>) -> anyhow::Result<Result<Policy, String>> {
+    async fn with_settings(&mut self, key: &str, settings: Option<&Value>) -> anyhow::Result<Result<Policy, Refusal>> {
         if let Some(loaded) = self.policies.get(key) {
             return Ok(loaded.clone());
         }
@@ -109,7 +135,8 @@ impl<'a> Trials<'a> {
         }
         let loaded = match self.engine.load(vec![source]).await {
             Ok(policy) => Ok(policy),
-            Err(error @ (LoadError::Settings { .. } | LoadError::Probe { .. })) => Err(error.told()),
+            Err(error @ LoadError::Settings { .. }) => Err(Refusal::Settings(error.told())),
+            Err(error @ LoadError::Probe { .. }) => Err(Refusal::Probe(error.told())),
             Err(error) => return Err(error.into()),
         };
         self.policies.insert(key.to_owned(), loaded.clone());

@@ -44,6 +44,6 @@ pub async fn compare(
 async fn lived(trials: &mut Trials<'_>, case: &Case) -> anyhow::Result<Vec<Outcome>> {
     Ok(match trials.live(case).await? {
         Ok(steps) => steps.into_iter().map_while(Outcome::tried).collect(),
-        Err(refusal) => vec![Outcome::fails(&refusal)],
+        Err(refusal) => vec![Outcome::fails(&refusal.said())],
     })
 }
