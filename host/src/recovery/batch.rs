@@ -9,17 +9,15 @@ use uuid::Uuid;
 
 use super::ask::Asker;
 use super::lease::Lease;
-use super::plan::{Asking, Kind, Step, Terms, step};
-use super::record::{Asked, inputs};
+use super::plan::Terms;
+use super::planned::Plan;
+use super::record::inputs;
 use super::report::Report;
 use super::scan::{Pass, ScanError, Scanner};
-use super::streams::{line_up, still_going};
+use super::streams::line_up;
 use super::{RecoveryOptions, ScanCounts};
 use crate::model::view::PolicyView;
-use crate::model::{DeadLetter, RecoveryStatus};
-use crate::store::{
-    Attempt, Begin, Begun, Candidate, Claim, Ending, Outcome, Settle, Settled, StoreError, StreamTerms,
-};
+use crate::store::{Begin, Begun, Candidate, Claim, Outcome, Settle, Settled, StoreError, StreamTerms};
 
 /// How often settling is tried again after a fault of the infrastructure, within a few seconds.
 const SETTLE_RETRIES: usize = 5;
@@ -35,51 +33,6 @@ pub(super) struct Worked {
     pub counts: ScanCounts,
     /// Whether rows were met that fell due after the scan began: they belong to the next one.
     pub past_the_scan: bool,
-}
-
-/// A row as the report tells of it.
-pub(super) struct Planned {
-    pub entry: DeadLetter,
-    pub asked: Asked,
-    /// The name that the policy gave its rule; the policy's own name when it did not answer.
-    pub rule_name: String,
-    pub told: Told,
-}
-
-/// What is to be done with a row, as far as the report tells it.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Told {
-    /// It is re-emitted; in vain, it goes where this says.
-    Attempt { on_failure: RecoveryStatus },
-    /// Something else.
-    End(Kind),
-}
-
-/// What is to be done with the rows of a batch.
-#[derive(Default)]
-struct Plan {
-    rows: Vec<Planned>,
-    attempts: Vec<Attempt>,
-    endings: Vec<Ending>,
-}
-
-impl Plan {
-    fn add(&mut self, entry: DeadLetter, asking: Asking, step: Step) {
-        let told = match step {
-            Step::Attempt(attempt) => {
-                let told = Told::Attempt { on_failure: attempt.on_failure.status };
-                self.attempts.push(attempt);
-                told
-            }
-            Step::End(ending, kind) => {
-                self.endings.push(ending);
-                Told::End(kind)
-            }
-        };
-        let Asking { asked, answers } = asking;
-        let rule_name = answers.map_or_else(|_| asked.name.clone(), |answers| answers.policy.name);
-        self.rows.push(Planned { entry, asked, rule_name, told });
-    }
 }
 
 impl Batch {
@@ -149,16 +102,7 @@ async fn decide_rows(
     let askings = asker.ask(scanner, &rows, views, now).await?;
     let terms = terms(&scanner.options, now);
     let places = line_up(scanner, &mut rows, &askings, terms).await?;
-    let mut asked: Vec<_> = rows.into_iter().zip(inputs).zip(askings).collect();
-    if !places.is_empty() {
-        asked.sort_by_key(|((row, _), _)| places.get(&row.entry.dead_letter_id));
-    }
-    let mut plan = Plan::default();
-    for ((candidate, inputs), asking) in asked {
-        let step = step(&candidate, inputs, &asking, terms);
-        plan.add(candidate.entry, asking, step);
-    }
-    Ok(plan)
+    Ok(Plan::of(rows.into_iter().zip(inputs).collect(), askings, &places, terms))
 }
 
 fn terms(options: &RecoveryOptions, now: Timestamp) -> Terms {
@@ -186,13 +130,7 @@ async fn commit(scanner: &Scanner, lease: &Lease<'_>, plan: &Plan, report: &mut 
     if attempts.is_empty() {
         return Ok(());
     }
-    let going;
-    let attempts = if ended.len() == endings.len() {
-        attempts
-    } else {
-        going = still_going(rows, attempts, &ended);
-        &going
-    };
+    let attempts = &*plan.going(&ended);
     let settle = Settle { batch_id: lease.batch_id, attempts, streams, now: scanner.now };
     let started = Instant::now();
     let settled = lease.kept(settle_in_the_end(scanner, &settle)).await;

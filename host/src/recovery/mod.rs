@@ -1,7 +1,7 @@
 //! The recovery worker: the loop, one scan, the sweep.
 //!
 //! A *scan* claims due rows, asks the policy about each, and carries out what [`crate::model::decision`] makes of the
-//! answers. [`ask`] gets the answers, [`plan`] is the pure middle of it, [`batch`] the protocol around one claim, [`scan`]
+//! answers. [`ask`] gets the answers, [`plan`] and [`planned`] are the pure middle of it, [`batch`] the protocol around one claim, [`scan`]
 //! what a scan adds up to, a drain scans until nothing is due, [`worker`] the loop that waits between them.
 
 pub mod ask;
@@ -14,11 +14,12 @@ pub mod lease;
 pub mod options;
 mod pace;
 pub mod plan;
+pub mod planned;
 pub mod record;
 pub mod report;
 mod retention;
 pub mod scan;
-mod streams;
+pub mod streams;
 pub mod wait;
 pub mod worker;
 

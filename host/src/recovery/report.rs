@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use uuid::Uuid;
 
 use super::ScanCounts;
-use super::batch::{Planned, Told};
 use super::plan::Kind;
+use super::planned::{Planned, Told};
 use crate::model::RecoveryStatus;
 use crate::store::Outcome;
 use crate::telemetry::Metrics;

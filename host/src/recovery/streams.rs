@@ -5,16 +5,16 @@ use std::collections::{HashMap, HashSet};
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::batch::{Planned, Told};
 use super::plan::{Asking, Kind, Terms};
+use super::planned::{Planned, Told};
 use super::scan::Scanner;
 use crate::model::decision::{Decision, Predecessor, decide};
 use crate::model::{DeadLetter, StreamMode};
 use crate::store::{Attempt, Candidate, InStream, StoreError, StreamOrder};
 
-/// The part that the rows of a batch have in the order of their streams.
+/// The part that the rows of a batch have in the order of their streams. Pure.
 #[derive(Debug, Default)]
-struct Parts {
+pub struct Parts {
     /// They are re-emitted, unless something stands in their way.
     going: Vec<Uuid>,
     /// They are in nobody's way.
@@ -26,7 +26,9 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(rows: &[Candidate], askings: &[Asking], terms: Terms) -> Self {
+    /// Finds out from the answers, of which there is one for each row.
+    #[must_use]
+    pub fn of(rows: &[Candidate], askings: &[Asking], terms: Terms) -> Self {
         let mut parts = Self::default();
         for (row, asking) in rows.iter().zip(askings) {
             // What the policy failed on has the part that it had before.
@@ -49,6 +51,27 @@ impl Parts {
         }
         parts
     }
+
+    /// What to ask the store about the rows that would be re-emitted; `None` when none of them keeps an order.
+    #[must_use]
+    pub fn order(&self, held_blocks: bool) -> Option<StreamOrder<'_>> {
+        let Self { going, passed, standing, .. } = self;
+        (!going.is_empty()).then_some(StreamOrder { ids: going, passed, standing, held_blocks })
+    }
+
+    /// Tells the rows what the store answered: what stands in the way of each. Their places in the order of streams.
+    pub fn tell(&self, rows: &mut [Candidate], order: Vec<InStream>) -> HashMap<Uuid, usize> {
+        let places: HashMap<Uuid, (usize, InStream)> =
+            order.into_iter().enumerate().map(|(place, row)| (row.dead_letter_id, (place, row))).collect();
+        for row in rows {
+            if let Some((_, found)) = places.get(&row.entry.dead_letter_id) {
+                let due_at = |earlier: Predecessor| self.until.get(&earlier.dead_letter_id).copied().or(earlier.due_at);
+                row.siblings.predecessor =
+                    found.predecessor.map(|earlier| Predecessor { due_at: due_at(earlier), ..earlier });
+            }
+        }
+        places.into_iter().map(|(id, (place, _))| (id, place)).collect()
+    }
 }
 
 /// Tells rows that would be re-emitted in the order of their streams what stands in their way; the places of these rows
@@ -59,23 +82,11 @@ pub(super) async fn line_up(
     askings: &[Asking],
     terms: Terms,
 ) -> Result<HashMap<Uuid, usize>, StoreError> {
-    let Parts { going, passed, standing, until } = Parts::of(rows, askings, terms);
-    if going.is_empty() {
-        return Ok(HashMap::new());
+    let parts = Parts::of(rows, askings, terms);
+    match parts.order(terms.held_blocks_stream) {
+        Some(order) => Ok(parts.tell(rows, scanner.store.stream_order(&order).await?)),
+        None => Ok(HashMap::new()),
     }
-    let held_blocks = terms.held_blocks_stream;
-    let order = StreamOrder { ids: &going, passed: &passed, standing: &standing, held_blocks };
-    let order = scanner.store.stream_order(&order).await?;
-    let places: HashMap<Uuid, (usize, InStream)> =
-        order.into_iter().enumerate().map(|(place, row)| (row.dead_letter_id, (place, row))).collect();
-    for row in rows {
-        if let Some((_, found)) = places.get(&row.entry.dead_letter_id) {
-            let due_at = |earlier: Predecessor| until.get(&earlier.dead_letter_id).copied().or(earlier.due_at);
-            row.siblings.predecessor =
-                found.predecessor.map(|earlier| Predecessor { due_at: due_at(earlier), ..earlier });
-        }
-    }
-    Ok(places.into_iter().map(|(id, (place, _))| (id, place)).collect())
 }
 
 /// The attempts that can be made after the endings that were carried out. A row that was to be held or given up and has
