@@ -111,6 +111,30 @@ on_both_stores! {
         }
     }
 
+    async fn a_row_behind_a_failed_one_that_somebody_settled_since_the_claim_is_left_as_it_is(store: Backend) {
+        store.execute(&refuse_destination(&store, "refused")).await;
+        made_at(&store, 1, 1, json!({ "destination": "refused" })).await;
+        for n in [2, 3] {
+            made_at(&store, n, i64::try_from(n).unwrap(), json!({})).await;
+        }
+        let claimed = claim(&*store, 10, at(100)).await;
+        let (batch_id, recover) = (claimed.batch_id, claimed.ids());
+        let begin = Begin { batch_id, recover: &recover, endings: &[], streams: LENIENT, now: Some(at(100)) };
+        store.begin(&begin).await.unwrap();
+        let after_the_lease = Some(at(100_000));
+        assert!(store.recover_dead_letter(id(2), after_the_lease).await.unwrap());
+        store.mark_dead_letter_holding(id(3)).await.unwrap();
+        let (recovered, held) = (store.letter(id(2)).await, store.letter(id(3)).await);
+        let going = |entry| Attempt { in_order: true, ..attempt(entry, waiting(at(100_000), 60)) };
+        let attempts: Vec<Attempt> = claimed.entries().iter().map(going).collect();
+
+        let settle = Settle { batch_id, attempts: &attempts, streams: LENIENT, now: after_the_lease };
+        let settled = store.settle(&settle).await.unwrap();
+
+        assert_eq!(outcomes(&settled), ['f', 'l', 'l']);
+        assert_eq!((store.letter(id(2)).await, store.letter(id(3)).await), (recovered, held));
+    }
+
     async fn a_row_that_somebody_held_since_the_claim_is_in_the_way_where_held_rows_are(store: Backend) {
         for (terms, expected) in [(LENIENT, ['l', 'r']), (STRICT, ['l', 'b'])] {
             store.execute("delete from wh_dead_letters").await;

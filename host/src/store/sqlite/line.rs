@@ -14,13 +14,20 @@ use crate::store::{Attempt, InStream, StreamOrder, StreamTerms};
 type Read<T> = std::result::Result<T, sqlx::Error>;
 
 const KEY: &str = concat!("select ", super::claim::stream_key!(), " from wh_dead_letters d where d.dead_letter_id = ?");
+/// What somebody else has settled since the claim is not kept back: it is lost.
+const OPEN_KEY: &str = concat!(
+    "select ",
+    super::claim::stream_key!(),
+    " from wh_dead_letters d where d.dead_letter_id = ? and d.recovery_status < 2 and d.recovered_at is null \
+     and d.operator_disposition not in (2, 3)"
+);
 const IS_HELD: &str = "select 1 from wh_dead_letters where dead_letter_id = ? and recovery_status < 3 \
     and operator_disposition <> 3 and (recovery_status = 2 or operator_disposition = 2)";
 const KEEP_BACK: &str = "update wh_dead_letters set next_recovery_at = ?, deferral = 'stream', status_note = ?, \
     policy_errors = 0, policy_error_digest = null where dead_letter_id = ?";
 
 pub(super) const STATEMENTS: &[(&str, &str)] =
-    &[("line::KEY", KEY), ("line::IS_HELD", IS_HELD), ("line::KEEP_BACK", KEEP_BACK)];
+    &[("line::KEY", KEY), ("line::OPEN_KEY", OPEN_KEY), ("line::IS_HELD", IS_HELD), ("line::KEEP_BACK", KEEP_BACK)];
 
 /// Which streams go on.
 pub(super) struct Line {
@@ -40,7 +47,7 @@ impl Line {
         if !attempt.in_order || self.stopped.is_empty() {
             return Ok(false);
         }
-        let kept = key(write, attempt.dead_letter_id).await?.is_some_and(|key| self.stopped.contains(&key));
+        let kept = key(write, OPEN_KEY, attempt.dead_letter_id).await?.is_some_and(|key| self.stopped.contains(&key));
         if kept {
             self.kept_back.push(attempt.dead_letter_id);
         }
@@ -65,7 +72,7 @@ impl Line {
             None => self.terms.held_blocks && is_held(write, attempt.dead_letter_id).await?,
         };
         if in_the_way {
-            self.stopped.extend(key(write, attempt.dead_letter_id).await?);
+            self.stopped.extend(key(write, KEY, attempt.dead_letter_id).await?);
         }
         Ok(())
     }
@@ -106,8 +113,8 @@ impl Line {
     }
 }
 
-async fn key(write: &mut Write<'_>, id: Uuid) -> Read<Option<String>> {
-    let row = sqlx::query(KEY).bind(id.to_string()).fetch_optional(&mut write.conn).await?;
+async fn key(write: &mut Write<'_>, statement: &'static str, id: Uuid) -> Read<Option<String>> {
+    let row = sqlx::query(statement).bind(id.to_string()).fetch_optional(&mut write.conn).await?;
     Ok(row.and_then(|row| Cell::at(&row, 0).into_text()))
 }
 
