@@ -19,4 +19,5 @@ mod house;
 mod perspective;
 mod policy;
 mod recovery;
+mod simulation;
 mod sql_functions;
