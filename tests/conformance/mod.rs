@@ -21,6 +21,7 @@ mod moving_texts;
 mod policy_changes;
 mod recovering;
 mod refusing;
+mod registering;
 mod rescuing;
 mod reserving;
 mod sequences;

@@ -9,6 +9,7 @@
 
 pub mod batch;
 pub mod error;
+pub mod instances;
 pub mod open;
 pub mod operator;
 pub mod passes;
@@ -32,6 +33,7 @@ pub use batch::{
     Settle, Settled,
 };
 pub use error::StoreError;
+pub use instances::{HostBeat, HostPlace};
 pub use operator::{
     ChangeOutcome, Filter, Import, Imported, NewDeadLetter, OperatorChange, OperatorVerb, Page, RecordedDecision, Row,
     Stats, Target, Whole,
@@ -78,6 +80,14 @@ pub trait RecoveryStore: Send + Sync {
     /// Makes this process the one that recovers, where the store allows one only (SQLite); elsewhere does nothing.
     /// Held until the store is dropped. [`StoreError::AnotherHost`] when there is one already.
     async fn become_recovering_host(&self) -> Result<()>;
+
+    /// Says that a host is alive, registers it when it is new, and removes the hosts that have been silent for longer
+    /// than [`instances::SILENT`]; where it stands among those that are present. Instances of other services are left
+    /// alone.
+    async fn register_host(&self, beat: &HostBeat<'_>) -> Result<HostPlace>;
+
+    /// Removes a host that ends. One that is not registered is no error.
+    async fn remove_host(&self, instance_id: Uuid) -> Result<()>;
 
     /// Takes each row whose disposition is `RetryNow` as one operator's retry. How many there were.
     async fn take_operator_retries(&self, now: Option<Timestamp>) -> Result<u64>;

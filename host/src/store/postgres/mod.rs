@@ -11,6 +11,7 @@ mod error;
 mod functions;
 mod glob;
 mod import;
+mod instances;
 mod lease;
 mod listen;
 mod look;
@@ -42,8 +43,9 @@ use uuid::Uuid;
 
 use super::{
     Begin, Begun, ChangeOutcome, Claim, ClaimRequest, ClearDeferrals, Cleared, Due, Filter, Forget, Forgotten, History,
-    Import, Imported, InStream, KeepSettled, Move, Moved, OperatorChange, OperatorStore, Page, Recorded, RecoveryStore,
-    Rescued, Result, Row, Settle, Settled, Signal, Stats, StreamOrder, Survey, Surveyed, Sweep, Verbs, Whole,
+    HostBeat, HostPlace, Import, Imported, InStream, KeepSettled, Move, Moved, OperatorChange, OperatorStore, Page,
+    Recorded, RecoveryStore, Rescued, Result, Row, Settle, Settled, Signal, Stats, StreamOrder, Survey, Surveyed,
+    Sweep, Verbs, Whole,
 };
 use crate::model::SourceTable;
 use crate::model::time::stored;
@@ -124,6 +126,14 @@ impl Verbs for PostgresStore {
 impl RecoveryStore for PostgresStore {
     async fn become_recovering_host(&self) -> Result<()> {
         Ok(())
+    }
+
+    async fn register_host(&self, beat: &HostBeat<'_>) -> Result<HostPlace> {
+        self.beat(beat).await
+    }
+
+    async fn remove_host(&self, instance_id: Uuid) -> Result<()> {
+        self.remove_registered(instance_id).await
     }
 
     async fn take_operator_retries(&self, now: Option<Timestamp>) -> Result<u64> {

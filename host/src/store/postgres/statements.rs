@@ -1,8 +1,8 @@
 //! Every statement, so that a test can prepare each on a migrated database.
 
 use super::{
-    batch, change, functions, import, lease, listen, look, migrate, operator, perspective, retention, schema, show,
-    stats, streams, survey, sweep, verbs,
+    batch, change, functions, import, instances, lease, listen, look, migrate, operator, perspective, retention,
+    schema, show, stats, streams, survey, sweep, verbs,
 };
 
 /// The statements of this store by name; all of them take bound parameters.
@@ -22,6 +22,10 @@ pub fn statements() -> &'static [(&'static str, &'static str)] {
         ("settle", batch::SETTLE),
         ("stream order", streams::STREAM_ORDER),
         ("waits for", streams::WAITS_FOR),
+        ("register host", instances::REGISTER_HOST),
+        ("remove dead hosts", instances::REMOVE_DEAD_HOSTS),
+        ("host place", instances::HOST_PLACE),
+        ("remove host", instances::REMOVE_HOST),
         ("renew", lease::RENEW),
         ("release", lease::RELEASE),
         ("rescue", lease::RESCUE),

@@ -20,6 +20,7 @@ mod fault;
 mod host_lock;
 mod import;
 mod inherit;
+mod instances;
 mod line;
 mod listing;
 mod look;
@@ -66,8 +67,9 @@ use self::fault::Fault;
 use self::signals::Signals;
 use super::{
     Begin, Begun, ChangeOutcome, Claim, ClaimRequest, ClearDeferrals, Cleared, Due, Filter, Forget, Forgotten, History,
-    Import, Imported, InStream, KeepSettled, Move, Moved, OperatorChange, OperatorStore, Page, Recorded, RecoveryStore,
-    Rescued, Result, Row, Settle, Settled, Signal, Stats, StreamOrder, Survey, Surveyed, Sweep, Verbs, Whole,
+    HostBeat, HostPlace, Import, Imported, InStream, KeepSettled, Move, Moved, OperatorChange, OperatorStore, Page,
+    Recorded, RecoveryStore, Rescued, Result, Row, Settle, Settled, Signal, Stats, StreamOrder, Survey, Surveyed,
+    Sweep, Verbs, Whole,
 };
 use crate::model::{RecoveryStatus, SourceTable};
 
@@ -118,6 +120,7 @@ pub fn statements() -> &'static [(&'static str, &'static str)] {
             due::STATEMENTS,
             import::STATEMENTS,
             inherit::STATEMENTS,
+            instances::STATEMENTS,
             line::STATEMENTS,
             listing::STATEMENTS,
             migrate::STATEMENTS,
@@ -178,6 +181,14 @@ impl Verbs for SqliteStore {
 impl RecoveryStore for SqliteStore {
     async fn become_recovering_host(&self) -> Result<()> {
         host_lock::become_recovering_host(self)
+    }
+
+    async fn register_host(&self, beat: &HostBeat<'_>) -> Result<HostPlace> {
+        instances::beat(self, beat).await
+    }
+
+    async fn remove_host(&self, instance_id: Uuid) -> Result<()> {
+        instances::remove(self, instance_id).await
     }
 
     async fn take_operator_retries(&self, now: Option<Timestamp>) -> Result<u64> {
