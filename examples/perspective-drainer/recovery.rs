@@ -30,6 +30,7 @@ pub async fn recover(store: &SharedStore, generation: &str, now: Timestamp) -> a
         abandoned: Arc::default(),
         deferrals: Arc::default(),
         pace: Arc::default(),
+        rota: Arc::default(),
     };
     let swept = scanner.sweep().await?.context("a generation is set")?;
     Ok((swept, scanner.until_idle().await?.recovered))

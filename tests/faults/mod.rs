@@ -3,6 +3,7 @@
 
 mod arriving;
 mod clocks;
+mod herd;
 mod pooling;
 mod reading;
 mod table;

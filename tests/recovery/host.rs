@@ -55,6 +55,7 @@ pub async fn host(store: &Backend) -> Scanner {
         abandoned: Arc::default(),
         deferrals: Arc::default(),
         pace: Arc::default(),
+        rota: Arc::default(),
     }
 }
 

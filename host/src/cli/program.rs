@@ -150,6 +150,7 @@ impl Program {
             abandoned: Arc::default(),
             deferrals: Arc::default(),
             pace: Arc::default(),
+            rota: Arc::default(),
         })
     }
 

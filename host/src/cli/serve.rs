@@ -16,7 +16,7 @@ use super::program::Program;
 use super::signals::{Hangups, Stops};
 use crate::http::{self, HttpState};
 use crate::policy::PolicyEngine;
-use crate::recovery::{Scanner, Worker};
+use crate::recovery::{Scanner, Whereabouts, Worker};
 use reloads::Reloads;
 
 /// How long the batch in hand may take to be finished or given back.
@@ -119,7 +119,11 @@ fn by_itself<E: std::error::Error + Send + Sync + 'static>(what: &str, ended: Re
 
 async fn recover(scanner: Scanner, enabled: bool) {
     if enabled {
-        Worker::new(scanner).run().await;
+        let whereabouts = Whereabouts {
+            host_name: whoami::hostname().unwrap_or_else(|_| "unknown".to_owned()),
+            process_id: std::process::id(),
+        };
+        scanner.registered(&whereabouts, Worker::new(scanner.clone()).run()).await;
     } else {
         tracing::warn!("recovery is switched off by [recovery] enabled = false: nothing is swept or scanned");
         scanner.shutdown.cancelled().await;

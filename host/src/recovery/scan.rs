@@ -12,7 +12,7 @@ use super::ask::Asker;
 use super::batch::{Batch, Worked};
 use super::options::RecoveryOptions;
 use super::pace::Pace;
-use super::{Deferrals, Generation, ScanCounts};
+use super::{Deferrals, Generation, Rota, ScanCounts};
 use crate::policy::{LivePolicy, Policy};
 use crate::store::{ClaimRequest, Cursor, SharedStore, StoreError};
 use crate::telemetry::{Health, Metrics};
@@ -64,6 +64,8 @@ pub struct Scanner {
     pub deferrals: Arc<Mutex<Deferrals>>,
     /// How many rows a claim may take at present.
     pub pace: Arc<Pace>,
+    /// Its place among the hosts that share the store.
+    pub rota: Arc<Rota>,
 }
 
 /// Where a pass over the due rows stands; the lanes of a host share it.

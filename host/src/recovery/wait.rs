@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::scan::{ScanError, Scanner};
-use crate::store::Signal;
+use crate::store::{Due, Signal};
 use crate::telemetry::ListenerState;
 
 /// After a signal, the store is looked at this often: the row that it speaks of may be committed a moment later.
@@ -20,7 +20,7 @@ const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 #[derive(Default)]
 pub(super) struct Signals {
     receiver: Option<mpsc::Receiver<Signal>>,
-    attentive_until: Option<Instant>,
+    attentive_since: Option<Instant>,
 }
 
 impl Signals {
@@ -70,20 +70,24 @@ impl Signals {
             }
             Signal::Ready => {}
         }
-        self.attentive_until = Some(Instant::now() + ATTENTIVE_FOR);
+        self.attentive_since = Some(Instant::now());
         true
     }
 
-    fn attentive(&self) -> bool {
-        self.attentive_until.is_some_and(|until| Instant::now() < until)
+    /// How long ago a signal came, while the store is looked at closely for it.
+    fn attentive(&self) -> Option<Duration> {
+        self.attentive_since.map(|since| since.elapsed()).filter(|since| *since < ATTENTIVE_FOR)
     }
 }
 
 impl Scanner {
     /// Waits until there is reason for a scan: a signal, a row or a lease that falls due, a row found by looking, or
     /// the backstop at `backstop`.
+    ///
+    /// What wakes every host of the store, a signal or a row that falls due, is scanned for by the first of them. The
+    /// others wait for their turn and look then whether it left something.
     pub(super) async fn until_woken(&self, signals: &mut Signals, backstop: Instant) -> Result<(), ScanError> {
-        if signals.coalesce(self) {
+        if signals.coalesce(self) && self.rota.wait().is_zero() {
             return Ok(());
         }
         loop {
@@ -91,14 +95,30 @@ impl Scanner {
             if due.due_now || Instant::now() >= backstop {
                 return Ok(());
             }
-            let look = if signals.attentive() { ATTENTIVE_INTERVAL } else { self.options.probe_interval };
-            let falls_due = due.next_at.map(|at| Duration::try_from(at.duration_since(due.now)).unwrap_or_default());
-            let falls_due_first = falls_due.is_some_and(|wait| wait <= look);
-            let wait = falls_due.unwrap_or(look).min(look).max(SHORTEST_SLEEP);
+            let turn = self.rota.wait();
+            let (wait, falls_due_first) = self.rest(signals, &due, turn);
+            let first = turn.is_zero();
             tokio::select! {
-                signal = signals.next() => if signals.take(signal, self) { return Ok(()) },
-                () = sleep_until((Instant::now() + wait).min(backstop)) => if falls_due_first { return Ok(()) },
+                signal = signals.next() => if signals.take(signal, self) {
+                    if first {
+                        return Ok(());
+                    }
+                    sleep(turn).await;
+                    // The look to come covers those that came meanwhile, too.
+                    signals.coalesce(self);
+                },
+                () = sleep_until((Instant::now() + wait).min(backstop)) => if falls_due_first && first { return Ok(()) },
             }
         }
+    }
+
+    /// How long to wait for a signal before the next look, and whether that is since something falls due then.
+    fn rest(&self, signals: &Signals, due: &Due, turn: Duration) -> (Duration, bool) {
+        let probe = self.options.probe_interval;
+        let attentive = signals.attentive().map(|since| self.rota.next_look(ATTENTIVE_INTERVAL, since));
+        let look = attentive.map_or(probe, |look| look.min(probe));
+        let falls_due = due.next_at.map(|at| Duration::try_from(at.duration_since(due.now)).unwrap_or_default());
+        let wait = falls_due.map_or(look, |wait| look.min(wait + turn)).max(SHORTEST_SLEEP);
+        (wait, falls_due.is_some_and(|wait| wait <= look))
     }
 }

@@ -201,6 +201,7 @@ pub fn scanner(store: SharedStore, policy: LivePolicy, options: RecoveryOptions)
         abandoned: Arc::default(),
         deferrals: Arc::default(),
         pace: Arc::default(),
+        rota: Arc::default(),
     }
 }
 
