@@ -21,12 +21,8 @@ demo: bootstrap ## the whole story on an embedded store, in about a minute once 
 test: languages ## every test, on SQLite and on PostgreSQL
 	cargo test --locked
 
-soak: export CARGO_PROFILE_TEST_OPT_LEVEL ?= 3
-soak: export REPRIEVE_HISTORIES ?= 100000000
-soak: export REPRIEVE_MINUTES ?= 10
-soak: ## simulated histories of new seeds for ten minutes, or for REPRIEVE_MINUTES
-	REPRIEVE_FIRST_SEED=$${REPRIEVE_FIRST_SEED:-$$(date +%s)000000} \
-		cargo test --locked --test reprieve simulation::every_history -- --nocapture
+soak: bootstrap ## what takes minutes, beyond the tests: hosts that are killed again and again, simulated histories
+	@.ci/soak
 
 lint: ## formatting, clippy and rustdoc, with warnings as errors
 	@.ci/lint

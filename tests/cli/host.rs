@@ -1,8 +1,8 @@
 //! A host that serves.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::harness::Program;
 /// A host that serves on a free port; killed when a test ends early.
 pub struct Host {
     child: Child,
-    log: BufReader<ChildStderr>,
+    log: Box<dyn BufRead + Send>,
     address: String,
     // Its end calls off the watchdog.
     watched: Option<Sender<()>>,
@@ -36,7 +36,7 @@ impl Host {
         let program = program.env("REPRIEVE_HTTP__LISTEN", "127.0.0.1:0").env("REPRIEVE_LOG__FORMAT", "json");
         let (mut command, _) = program.into_command();
         let mut child = command.stderr(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
-        let log = BufReader::new(child.stderr.take().unwrap());
+        let log = Box::new(BufReader::new(child.stderr.take().unwrap()));
         let watched = Some(watched(child.id(), most));
         let mut host = Self { child, log, address: String::new(), watched };
         host.address = host.told("serving")["address"].as_str().unwrap().to_owned();
@@ -59,6 +59,19 @@ impl Host {
             }
         }
         panic!("the log ended before {message:?}");
+    }
+
+    /// Lets it talk from now on without being listened to: one that is neither heard nor ignored stands still.
+    pub fn unheard(&mut self) {
+        let mut log = std::mem::replace(&mut self.log, Box::new(io::empty()));
+        std::thread::spawn(move || io::copy(&mut log, &mut io::sink()));
+    }
+
+    /// How it ended, after it was told to.
+    pub fn ended(&mut self) -> ExitStatus {
+        let ended = self.child.wait().unwrap();
+        self.watched = None;
+        ended
     }
 
     /// Where its endpoints listen.
@@ -103,9 +116,7 @@ impl Host {
     pub fn stop(&mut self) -> ExitStatus {
         self.signal("TERM");
         self.told("stopped");
-        let ended = self.child.wait().unwrap();
-        self.watched = None;
-        ended
+        self.ended()
     }
 }
 

@@ -15,7 +15,7 @@ use super::swapping::{named, renamed_over, sha256};
 use crate::harness::psql;
 
 /// Says figures even though the test passes.
-fn report(line: &str) {
+pub fn report(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
@@ -179,10 +179,11 @@ fn ten_thousand_swaps_take_neither_memory_nor_files() {
 }
 
 /// Numbers that look random and are the same in each run.
-struct Moments(u64);
+pub struct Moments(pub u64);
 
 impl Moments {
-    fn below(&mut self, most: u64) -> u64 {
+    /// The next one, below `most`.
+    pub fn below(&mut self, most: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % most
     }

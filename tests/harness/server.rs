@@ -52,6 +52,7 @@ pub struct Server {
     pub bin: PathBuf,
     port: u16,
     password: String,
+    folder: PathBuf,
     // Held, not used: closing its standard input ends the server.
     _guard: Child,
 }
@@ -74,6 +75,13 @@ impl Server {
     /// The URL of one of its databases, for its superuser.
     pub fn url(&self, database: &str) -> String {
         self.url_as("postgres", &self.password, database)
+    }
+
+    /// What it has logged about the database of this URL.
+    pub fn log_of(&self, url: &str) -> String {
+        let database = format!(" {} ", url.rsplit('/').next().unwrap());
+        let log = fs::read_to_string(self.folder.join("server.log")).expect("the server's log can be read");
+        log.lines().filter(|line| line.contains(&database)).map(|line| format!("{line}\n")).collect()
     }
 
     /// The URL of one of its databases, for another role.
@@ -100,12 +108,13 @@ fn start(parent: &Path, settings: &[&str]) -> Server {
         .stderr(Stdio::null())
         .spawn()
         .expect("a shell starts");
-    let server = Server { bin, port, password, _guard: guard };
-    wait_until_ready(&server, &folder);
+    let server = Server { bin, port, password, folder, _guard: guard };
+    wait_until_ready(&server);
     server
 }
 
-fn wait_until_ready(server: &Server, folder: &Path) {
+fn wait_until_ready(server: &Server) {
+    let folder = &server.folder;
     let deadline = Instant::now() + Duration::from_secs(120);
     loop {
         let answer = run_psql(&server.bin, &server.url("postgres"), "select 1");
