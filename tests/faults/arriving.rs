@@ -13,6 +13,7 @@ use crate::harness::rows::{moving, with};
 use crate::harness::{Backend, outbox_row};
 use crate::recovery::host::{host, is_back};
 use crate::recovery::loops::{runs, until, until_idle};
+use crate::recovery::network::dies;
 
 /// A worker that looks by itself every ten minutes only.
 async fn worker_of(store: &Backend) -> Scanner {
@@ -22,30 +23,13 @@ async fn worker_of(store: &Backend) -> Scanner {
     Scanner { options: Arc::new(options), ..host(store).await }
 }
 
-async fn dies(store: &Backend, n: u64) {
-    store.insert("wh_outbox", &with(outbox_row(n), json!({ "stream_id": null }))).await;
-    let request = reprieve::store::Move { now: None, ..moving(SourceTable::Outbox, n) };
-    store.move_to_dead_letters(&request).await.unwrap().expect("moved");
-}
-
-/// Makes each insert into the outbox wait for a lock that the test holds.
-async fn inserts_wait(store: &Backend) {
-    store
-        .execute(
-            "create function waits() returns trigger language plpgsql as
-                 $$ begin perform pg_advisory_xact_lock(42); return new; end $$;
-             create trigger waits before insert on wh_outbox for each row execute function waits()",
-        )
-        .await;
-}
-
 #[test]
 fn a_message_that_dies_while_a_scan_runs_is_met_by_one_more_scan() {
     on_postgres(async |store| {
         let scanner = worker_of(&store).await;
         dies(&store, 1).await;
         store.insert("wh_outbox", &with(outbox_row(2), json!({ "stream_id": null }))).await;
-        inserts_wait(&store).await;
+        store.inserts_wait().await;
         let Raw::Postgres(pool) = &store.raw else { unreachable!("this is PostgreSQL") };
         let mut lock = pool.begin().await.unwrap();
         sqlx::query("select pg_advisory_xact_lock(42)").execute(&mut *lock).await.unwrap();

@@ -128,6 +128,16 @@ impl Backend {
         self.insert("wh_dead_letters", &super::rows::with(super::dead_letter(n), changes)).await;
     }
 
+    /// Makes each insert into the outbox of a PostgreSQL wait for the advisory lock 42, which a test holds meanwhile.
+    pub async fn inserts_wait(&self) {
+        self.execute(
+            "create function waits() returns trigger language plpgsql as
+                 $$ begin perform pg_advisory_xact_lock(42); return new; end $$;
+             create trigger waits before insert on wh_outbox for each row execute function waits()",
+        )
+        .await;
+    }
+
     /// The statement that puts a row into a table.
     pub fn insert_sql(&self, table: &str, row: &Value) -> String {
         super::rows::insert_sql(table, row, self.is_postgres())

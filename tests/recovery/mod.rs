@@ -8,7 +8,7 @@ pub mod host;
 mod hostile;
 pub mod loops;
 mod matrix;
-mod network;
+pub mod network;
 mod policies;
 mod streams;
 mod streams_at_random;

@@ -35,7 +35,7 @@ async fn host_behind(proxy: &Proxy, store: &Backend) -> Scanner {
 }
 
 /// An application that is connected to the server itself lets the `n`-th message die.
-async fn dies(store: &Backend, n: u64) {
+pub async fn dies(store: &Backend, n: u64) {
     store.insert("wh_outbox", &with(outbox_row(n), json!({ "stream_id": null }))).await;
     let request = reprieve::store::Move { now: None, ..moving(SourceTable::Outbox, n) };
     store.move_to_dead_letters(&request).await.unwrap().expect("moved");
@@ -99,13 +99,7 @@ fn a_server_that_nobody_can_connect_to_for_a_while_is_told_and_worked_on_when_it
 #[test]
 fn a_settle_whose_answer_is_lost_recovers_its_row_once_and_counts_one_attempt() {
     on_postgres(async |store| {
-        store
-            .execute(
-                "create function waits() returns trigger language plpgsql as
-                     $$ begin perform pg_advisory_xact_lock(42); return new; end $$;
-                 create trigger waits before insert on wh_outbox for each row execute function waits()",
-            )
-            .await;
+        store.inserts_wait().await;
         store.insert("wh_dead_letters", &dead_letter(1)).await;
         let proxy = Proxy::before(&store.url).await;
         let scanner = Scanner { now: Some(at(60)), ..host_behind(&proxy, &store).await };
