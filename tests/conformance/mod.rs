@@ -3,6 +3,7 @@
 mod beginning;
 mod changing;
 mod claiming;
+mod connecting_postgres;
 mod constraints;
 mod counting;
 mod due;

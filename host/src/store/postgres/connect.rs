@@ -10,6 +10,7 @@ use sqlx::{ConnectOptions, Connection, Postgres, Transaction};
 use tokio::time::timeout;
 
 use super::error::{at_connect, refused};
+use super::warm::Warm;
 use super::{PostgresOptions, PostgresStore};
 use crate::store::open::redact;
 use crate::store::{Result, StoreError};
@@ -20,6 +21,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection that was idle for longer is tried before it is used: what keeps the network alive forgets it.
 const TRUSTED_FOR: Duration = Duration::from_secs(1);
+/// Connections that are never kept at hand, so that a transaction finds one.
+const KEPT_FREE: u32 = 2;
 /// How long it may take to answer then. There may be several to be tried within the time that a call waits.
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -56,7 +59,8 @@ impl PostgresStore {
                 })
             })
             .connect_lazy_with(connect_options.clone());
-        Ok(Self { pool, connect_options, name, pooled: options.pooled, patience: options.patience })
+        let warm = Warm::new(options.max_connections.saturating_sub(KEPT_FREE).try_into().unwrap_or(usize::MAX));
+        Ok(Self { pool, warm, connect_options, name, pooled: options.pooled, patience: options.patience })
     }
 
     /// A statement with its parameters yet to be bound.
@@ -71,9 +75,16 @@ impl PostgresStore {
         action: &'static str,
         query: Query<'_, Postgres, PgArguments>,
     ) -> Result<Vec<PgRow>> {
-        let mut connection = self.pool.acquire().await.map_err(|error| self.refused(action, error))?;
+        let mut connection = match self.warm.take(TRUSTED_FOR) {
+            Some(connection) => connection,
+            None => self.pool.acquire().await.map_err(|error| self.refused(action, error))?,
+        };
         match timeout(self.patience, self.run(&mut connection, query)).await {
-            Ok(rows) => rows.map_err(|error| self.refused(action, error)),
+            Ok(Ok(rows)) => {
+                self.warm.keep(connection);
+                Ok(rows)
+            }
+            Ok(Err(error)) => Err(self.refused(action, error)),
             Err(_) => {
                 // Closed as it is: a goodbye would wait for an answer as well.
                 drop(connection.detach());

@@ -30,6 +30,7 @@ mod survey;
 mod sweep;
 mod text;
 mod verbs;
+mod warm;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -80,6 +81,7 @@ impl Default for PostgresOptions {
 #[derive(Debug)]
 pub struct PostgresStore {
     pool: PgPool,
+    warm: warm::Warm,
     connect_options: PgConnectOptions,
     name: String,
     pooled: bool,
