@@ -9,6 +9,7 @@ pub mod decision;
 pub mod fingerprint;
 pub mod json;
 pub mod names;
+pub mod notes;
 pub mod policy_error;
 pub mod reason;
 pub mod settings;

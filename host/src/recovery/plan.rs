@@ -5,9 +5,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::record::{Asked, blocked_note, rule, superseded_note};
+use super::record::{Asked, rule};
 use crate::model::decision::{Decision, Held, Standing, WaitFor, after_failure, after_policy_error, decide};
-use crate::model::{Answers, DeadLetter, Deferral, RecoveryStatus, StreamMode};
+use crate::model::{Answers, DeadLetter, Deferral, RecoveryStatus, StreamMode, notes};
 use crate::store::{Attempt, Candidate, DecisionRecord, Ending, Seen};
 
 /// What was learned about a row: which policy was asked, and its answers or why it failed.
@@ -98,7 +98,7 @@ pub fn step(candidate: &Candidate, inputs: String, asking: &Asking, terms: Terms
             end(entry, pending(not_before, Deferral::Cooldown), Kind::Cooling, Some(note), record)
         }
         Decision::Wait { not_before, until: WaitFor::Predecessor(earlier) } => {
-            let note = blocked_note(earlier);
+            let note = notes::blocked(earlier);
             behind(earlier, end(entry, pending(not_before, Deferral::Stream), Kind::Blocked, Some(note), record))
         }
         Decision::Skip { not_before } => end(entry, pending(not_before, Deferral::Skip), Kind::Skipped, None, record),
@@ -109,7 +109,7 @@ fn held_note(why: Held, entry: &DeadLetter) -> String {
     match why {
         Held::Exhausted if entry.recovery_attempts == 0 => "its policy allows no attempt".to_owned(),
         Held::Exhausted => format!("all {} recovery attempts are spent", entry.recovery_attempts),
-        Held::SupersededBy(newer) => superseded_note(newer),
+        Held::SupersededBy(newer) => notes::superseded(newer),
     }
 }
 

@@ -4,9 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::Value;
-use uuid::Uuid;
 
-use crate::model::decision::{Predecessor, Siblings};
 use crate::model::view::PolicyView;
 use crate::model::{Answers, RecoveryPolicy, StreamMode, json};
 
@@ -60,34 +58,6 @@ pub fn answers(rule: &str) -> Option<Answers> {
     })
 }
 
-/// The note about a row whose message has died again since.
-#[must_use]
-pub fn superseded_note(newer: Uuid) -> String {
-    format!("{SUPERSEDED}{newer}")
-}
-
-/// The note about a row that waits for an earlier one of its stream.
-#[must_use]
-pub fn blocked_note(earlier: Uuid) -> String {
-    format!("{BLOCKED}{earlier}, which stands before it in its stream")
-}
-
-const SUPERSEDED: &str = "superseded by ";
-const BLOCKED: &str = "waits for ";
-
-/// What the note of a recorded hold or wait says of the row's siblings then. When a predecessor fell due is not in it.
-#[must_use]
-pub fn siblings(decision: &str, note: Option<&str>) -> Siblings {
-    let id_after = |words: &str| -> Option<Uuid> { note?.strip_prefix(words)?.get(..36)?.parse().ok() };
-    Siblings {
-        superseded_by: (decision == "hold").then(|| id_after(SUPERSEDED)).flatten(),
-        predecessor: (decision == "wait")
-            .then(|| id_after(BLOCKED))
-            .flatten()
-            .map(|dead_letter_id| Predecessor { dead_letter_id, due_at: None }),
-    }
-}
-
 /// The entry as the policy saw it, as a JSON object.
 #[must_use]
 pub fn inputs(view: &PolicyView) -> String {
@@ -114,17 +84,5 @@ mod tests {
             assert_eq!(answers(&rule(&given)), Some(given));
         }
         assert_eq!((answers("null"), answers(r#"{"actor":"ada"}"#), answers("")), (None, None, None));
-    }
-
-    #[test]
-    fn siblings_are_read_from_the_notes_about_them() {
-        let id = Uuid::from_u128(7);
-        let held = siblings("hold", Some(&superseded_note(id)));
-        assert_eq!(held, Siblings { superseded_by: Some(id), predecessor: None });
-        let blocked = siblings("wait", Some(&blocked_note(id)));
-        assert_eq!(blocked.predecessor.map(|earlier| earlier.dead_letter_id), Some(id));
-        for (decision, note) in [("recover", superseded_note(id)), ("wait", "its cooldown ends at 2026".to_owned())] {
-            assert_eq!(siblings(decision, Some(&note)), Siblings::default());
-        }
     }
 }

@@ -7,8 +7,8 @@ use uuid::Uuid;
 use super::connect::Write;
 use super::values::{Cell, time_text};
 use super::{decisions, streams};
-use crate::model::RecoveryStatus;
 use crate::model::time::later;
+use crate::model::{RecoveryStatus, notes};
 use crate::store::{Attempt, InStream, StreamOrder, StreamTerms};
 
 type Read<T> = std::result::Result<T, sqlx::Error>;
@@ -98,7 +98,7 @@ impl Line {
         let (until, note) = match row.predecessor {
             Some(earlier) => (
                 earlier.due_at.map_or(longest, |due_at| due_at.clamp(write.now, longest)),
-                Some(format!("waits for {}, which stands before it in its stream", earlier.dead_letter_id)),
+                Some(notes::blocked(earlier.dead_letter_id)),
             ),
             None => (write.now, None),
         };

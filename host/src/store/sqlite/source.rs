@@ -12,8 +12,8 @@ use super::body::{Members, is_in_envelope};
 use super::catalogue::{self, Column};
 use super::fault::{describe, is_infrastructure};
 use super::values::{Cell, time_text};
-use crate::model::SourceTable;
 use crate::model::text::clean;
+use crate::model::{SourceTable, notes};
 use crate::store::Outcome;
 
 pub(super) const BODY: &str = "select d.source_table, d.source_id, d.stream_id, d.message_type, d.destination, \
@@ -75,7 +75,7 @@ pub(super) async fn re_emit(
         return Ok(Emission::new(Outcome::Lost, None));
     };
     if let Some(newer) = Cell::named(&row, "newer").into_text() {
-        return Ok(Emission::new(Outcome::Superseded, Some(format!("superseded by {newer}"))));
+        return Ok(Emission::new(Outcome::Superseded, Some(notes::superseded(newer))));
     }
     sqlx::query(SAVEPOINT).execute(&mut *conn).await?;
     let mut emission = match insert(conn, tables, &row, now).await {

@@ -9,6 +9,7 @@ use super::tally::Tally;
 use super::{PAGE, Picked};
 use crate::model::decision::Siblings;
 use crate::model::json::parse_view;
+use crate::model::notes;
 use crate::model::view::PolicyView;
 use crate::recovery::record;
 use crate::store::{History, RecordedDecision, SharedStore};
@@ -89,7 +90,7 @@ async fn judge(thens: &[Then], side: &mut Side, tally: &mut Tally) -> anyhow::Re
 fn then(name: String, record: &RecordedDecision) -> Option<Then> {
     let (_, decision) = DECISIONS.into_iter().find(|(name, _)| *name == record.decision)?;
     let view = parse_view(record.inputs.as_deref()?).ok()?;
-    let siblings = record::siblings(&record.decision, record.note.as_deref());
+    let siblings = notes::siblings(&record.decision, record.note.as_deref());
     let at = record.decided_at;
     let answers = record.rule.as_deref().and_then(record::answers);
     let outcome = match answers {
