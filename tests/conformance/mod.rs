@@ -14,6 +14,7 @@ mod importing_postgres;
 mod inheriting;
 mod leasing;
 mod listing;
+mod locking_postgres;
 mod marking;
 mod migrating;
 mod migrating_postgres;

@@ -20,13 +20,7 @@ pub(crate) const CLAIM: &str = concat!(
     " from reprieve_claim($1, $2, $3, $4, $5, $6, $7, $8, $9)"
 );
 
-pub(crate) const HOLD_UNREADABLE: &str = "\
-    update wh_dead_letters d \
-    set recovery_status = 2, next_recovery_at = null, deferral = null, status_note = u.note \
-    from unnest($1::uuid[], $2::text[]) as u (id, note) \
-    where d.dead_letter_id = u.id and d.recovered_at is null";
-
-pub(crate) const WAKE_BEHIND: &str = "select reprieve_wake_behind($1, $2) as woken";
+pub(crate) const HOLD_UNREADABLE: &str = "select reprieve_hold_unreadable($1, $2, $3) as woken";
 
 pub(crate) const BEGIN: &str = "\
     select reprieve_begin($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, \
@@ -81,14 +75,11 @@ impl PostgresStore {
         let notes: Vec<String> =
             claim.unreadable.iter().map(|(_, problem)| text::text(&format!("unreadable: {problem}")).into()).collect();
         let action = "hold an unreadable dead letter";
-        let held = self.rows(action, self.query(HOLD_UNREADABLE).bind(ids.clone()).bind(notes)).await;
-        match held {
+        let query = self.query(HOLD_UNREADABLE).bind(ids).bind(notes).bind(sql_time(claim.now));
+        match self.rows(action, query).await {
             // Holding it may be what the row's own content forbids; the rest of the batch is worth more.
             Err(StoreError::Database { problem, .. }) => tracing::warn!(problem, "an unreadable dead letter stays due"),
-            other => {
-                other?;
-                self.rows(action, self.query(WAKE_BEHIND).bind(ids).bind(sql_time(claim.now))).await?;
-            }
+            other => drop(other?),
         }
         if claim.rows.is_empty() { self.release_batch(batch_id).await } else { Ok(()) }
     }

@@ -51,15 +51,13 @@ impl PostgresStore {
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .test_before_acquire(false)
             .before_acquire(|connection, about| {
-                Box::pin(async move {
-                    if about.idle_for > TRUSTED_FOR {
-                        timeout(PING_TIMEOUT, connection.ping()).await.map_err(|_| sqlx::Error::PoolTimedOut)??;
-                    }
-                    Ok(true)
-                })
+                Box::pin(async move { if about.idle_for > TRUSTED_FOR { answers(connection).await } else { Ok(true) } })
             })
+            // The driver asks as well when it takes one back, and waits for the answer as long as it takes.
+            .after_release(|connection, _| Box::pin(answers(connection)))
             .connect_lazy_with(connect_options.clone());
-        let warm = Warm::new(options.max_connections.saturating_sub(KEPT_FREE).try_into().unwrap_or(usize::MAX));
+        let most = options.max_connections.saturating_sub(KEPT_FREE).try_into().unwrap_or(usize::MAX);
+        let warm = Warm::new(most, TRUSTED_FOR);
         Ok(Self { pool, warm, connect_options, name, pooled: options.pooled, patience: options.patience })
     }
 
@@ -75,7 +73,7 @@ impl PostgresStore {
         action: &'static str,
         query: Query<'_, Postgres, PgArguments>,
     ) -> Result<Vec<PgRow>> {
-        let mut connection = match self.warm.take(TRUSTED_FOR) {
+        let mut connection = match self.warm.take() {
             Some(connection) => connection,
             None => self.pool.acquire().await.map_err(|error| self.refused(action, error))?,
         };
@@ -103,7 +101,8 @@ impl PostgresStore {
             return query.fetch_all(&mut **connection).await;
         }
         // A proxy may hand the next message of a statement to another server unless a transaction holds this one.
-        let mut transaction = connection.begin().await?;
+        // Its isolation is said here, since what a session is told at its start would not stay with the server's.
+        let mut transaction = connection.begin_with("begin isolation level read committed").await?;
         let rows = query.fetch_all(&mut *transaction).await?;
         transaction.commit().await?;
         Ok(rows)
@@ -122,6 +121,12 @@ impl PostgresStore {
     pub(super) fn refused(&self, action: &'static str, error: sqlx::Error) -> StoreError {
         refused(&self.name, action, &error)
     }
+}
+
+/// Whether a connection answers; an error when it does not in time.
+async fn answers(connection: &mut PgConnection) -> sqlx::Result<bool> {
+    timeout(PING_TIMEOUT, connection.ping()).await.map_err(|_| sqlx::Error::PoolTimedOut)??;
+    Ok(true)
 }
 
 fn parse(url: &str, name: &str, options: PostgresOptions) -> Result<PgConnectOptions> {

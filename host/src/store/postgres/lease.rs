@@ -15,7 +15,7 @@ pub(crate) const RENEW: &str = "\
     where batch_id = $1 \
     returning batch_id";
 
-pub(crate) const RELEASE: &str = "delete from wh_recovery_batches where batch_id = $1";
+pub(crate) const RELEASE: &str = "select reprieve_release($1)";
 
 pub(crate) const RESCUE: &str = "select batches, attempts, policy_errors from reprieve_rescue($1, $2)";
 

@@ -56,6 +56,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!(23, "0023_put_off_in_streams"),
     migration!(24, "0024_settle_in_order"),
     migration!(25, "0025_wake_streams_by_verbs"),
+    migration!(26, "0026_lock_in_order"),
 ];
 
 const DEAD_LETTERS: i32 = 2;

@@ -18,7 +18,6 @@ pub fn statements() -> &'static [(&'static str, &'static str)] {
         ("schedule", verbs::SCHEDULE),
         ("claim", batch::CLAIM),
         ("hold unreadable", batch::HOLD_UNREADABLE),
-        ("wake behind", batch::WAKE_BEHIND),
         ("begin", batch::BEGIN),
         ("settle", batch::SETTLE),
         ("stream order", streams::STREAM_ORDER),

@@ -11,34 +11,36 @@ use sqlx::pool::PoolConnection;
 /// one another that is a round trip each, and more connections than are needed, each of which the server has to warm up.
 pub(super) struct Warm {
     most: usize,
+    trusted_for: Duration,
     idle: Mutex<Vec<(PoolConnection<Postgres>, Instant)>>,
 }
 
 impl Warm {
-    /// Keeps at most so many, which the pool counts as in use.
-    pub(super) fn new(most: usize) -> Self {
-        Self { most, idle: Mutex::default() }
+    /// Keeps at most so many, which the pool counts as in use, and each for so long.
+    pub(super) fn new(most: usize, trusted_for: Duration) -> Self {
+        Self { most, trusted_for, idle: Mutex::default() }
     }
 
-    /// One that answered less than `trusted_for` ago. All are given back to the pool, to be tried, if there is none.
-    pub(super) fn take(&self, trusted_for: Duration) -> Option<PoolConnection<Postgres>> {
+    /// One that answered a moment ago, if there is one.
+    pub(super) fn take(&self) -> Option<PoolConnection<Postgres>> {
         let mut idle = self.idle();
-        match idle.pop() {
-            Some((connection, since)) if since.elapsed() <= trusted_for => Some(connection),
-            Some(_) => {
-                idle.clear();
-                None
-            }
-            None => None,
-        }
+        self.give_back_stale(&mut idle);
+        idle.pop().map(|(connection, _)| connection)
     }
 
     /// Keeps one that has just answered, with nothing left to be read from it.
     pub(super) fn keep(&self, connection: PoolConnection<Postgres>) {
         let mut idle = self.idle();
+        self.give_back_stale(&mut idle);
         if idle.len() < self.most {
             idle.push((connection, Instant::now()));
         }
+    }
+
+    /// The pool tries them before it hands them out again. The one that has been idle longest is at the bottom.
+    fn give_back_stale(&self, idle: &mut Vec<(PoolConnection<Postgres>, Instant)>) {
+        let stale = idle.partition_point(|(_, since)| since.elapsed() > self.trusted_for);
+        idle.drain(..stale);
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<(PoolConnection<Postgres>, Instant)>> {
