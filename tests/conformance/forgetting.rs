@@ -5,7 +5,7 @@ use std::time::Duration;
 use reprieve::store::{Forget, KeepSettled};
 use serde_json::json;
 
-use crate::harness::{Backend, at, id, time_text};
+use crate::harness::{Backend, at, id, source, time_text};
 
 const KEEP: Duration = Duration::from_secs(1000);
 
@@ -103,6 +103,19 @@ on_both_stores! {
         assert_eq!(forget_settled(&store, KEEP_FAILED).await, 0);
         assert_eq!(forget_settled(&store, KEEP_RECOVERED).await, 1);
         assert_eq!(letters(&store).await, [id(2).to_string()]);
+    }
+
+    async fn a_later_death_stays_as_long_as_an_earlier_one_that_was_given_up(store: Backend) {
+        store.dead(1, json!({"recovery_status": 4, "dead_lettered_at": time_text(at(1))})).await;
+        let again = json!({
+            "source_id": source(1), "incarnation": 2, "recovery_status": 3, "recovered_at": time_text(at(5)),
+        });
+        store.dead(2, again).await;
+
+        assert_eq!(forget_settled(&store, KEEP_RECOVERED).await, 0);
+        let keep = KeepSettled { recovered: Some(KEEP), permanently_failed: Some(KEEP) };
+        assert_eq!(forget_settled(&store, keep).await, 1, "the earlier one goes first");
+        assert_eq!(forget_settled(&store, keep).await, 1);
     }
 
     async fn a_permanently_failed_one_goes_so_long_after_the_last_that_is_known_of_it(store: Backend) {

@@ -57,6 +57,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!(24, "0024_settle_in_order"),
     migration!(25, "0025_wake_streams_by_verbs"),
     migration!(26, "0026_lock_in_order"),
+    migration!(27, "0027_keep_later_deaths"),
 ];
 
 const DEAD_LETTERS: i32 = 2;

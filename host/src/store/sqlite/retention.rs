@@ -24,7 +24,8 @@ const DELETE_LETTERS: &str = "delete from wh_dead_letters where dead_letter_id >
     and coalesce(last_recovery_at, '') < ?4 and not exists (select 1 from wh_dead_letter_decisions x \
     where x.dead_letter_id = wh_dead_letters.dead_letter_id and x.decided_at >= ?4)) \
     and not exists (select 1 from wh_dead_letters n where n.source_table = wh_dead_letters.source_table \
-    and n.source_id = wh_dead_letters.source_id and n.recovery_status not in (3, 4))";
+    and n.source_id = wh_dead_letters.source_id and (n.recovery_status not in (3, 4) \
+    or n.recovery_status = 4 and n.incarnation < wh_dead_letters.incarnation))";
 
 pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("retention::LAST_DECISION", LAST_DECISION),
