@@ -225,3 +225,43 @@ on_both_stores! {
         assert_eq!(store.rows_in("wh_recovery_batches").await, 0);
     }
 }
+
+/// From now on no change of the dead letter with this id is taken.
+fn refuse_changes_of(store: &Backend, id: uuid::Uuid) -> String {
+    if store.is_postgres() {
+        return format!(
+            "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'never'; end $$;
+             create trigger refuse before update on wh_dead_letters for each row
+             when (new.dead_letter_id = '{id}') execute function refuse()"
+        );
+    }
+    format!(
+        "create trigger refuse before update on wh_dead_letters when new.dead_letter_id = '{id}'
+         begin select raise(abort, 'never'); end"
+    )
+}
+
+on_both_stores! {
+    async fn a_row_whose_decision_the_database_refuses_is_found_and_costs_the_others_nothing(store: Backend) {
+        const VALIDATION_ERROR: i32 = 4;
+        for n in 1..=9 {
+            let reason = if n == 4 { VALIDATION_ERROR } else { 8 };
+            store.dead(n, json!({ "failure_reason": reason })).await;
+        }
+        store.execute(&refuse_changes_of(&store, id(4))).await;
+        let host = Scanner { now: Some(at(60)), ..host(&store).await };
+
+        let mut turns = 0;
+        while host.until_idle().await.is_err() {
+            turns += 1;
+            assert!(turns < 10, "the rows about it get through");
+        }
+
+        assert_eq!(store.rows_in("wh_outbox").await, 8);
+        let spent = "select sum(recovery_attempts) as n from wh_dead_letters where policy_errors = 0";
+        assert_eq!(store.value(spent).await, json!(8));
+        let in_hand = store.query("select ids, phase from wh_recovery_batches").await;
+        assert_eq!(in_hand.len(), 1, "it is told when the lease ends: {in_hand:?}");
+        assert!(in_hand[0]["ids"].to_string().contains(&id(4).to_string()), "{in_hand:?}");
+    }
+}

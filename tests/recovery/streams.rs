@@ -154,3 +154,21 @@ fn refuse_first(store: &Backend) -> String {
          when new.event_work_id = '{third}' and new.attempts = 0 begin select raise(abort, 'no way'); end"
     )
 }
+
+#[test]
+fn a_long_stream_is_worked_through_in_few_passes_over_what_is_due() {
+    crate::harness::backend::on_postgres(async |store| {
+        const BATCHES: u64 = 40;
+        for n in 0..BATCHES * 5 {
+            of_stream(&store, n, 1, json!({})).await;
+        }
+        let options = RecoveryOptions { lanes: 2, scan_batch_size: 5, ..RecoveryOptions::default() };
+        let host = host_that(&store, options).await;
+
+        assert_eq!(host.scans_at(at(1000)).await.recovered, BATCHES * 5);
+
+        // One for each batch, and a few of lanes that found the stream in another one's hand.
+        let scans = host.metrics.totals().total_scans;
+        assert!(scans < BATCHES * 2, "{scans} scans");
+    });
+}

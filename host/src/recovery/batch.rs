@@ -59,6 +59,7 @@ impl Batch {
             return Ok(Worked { counts: report.counts(), past_the_scan });
         }
         let lease = Lease { scanner, batch_id: self.id };
+        let mut begun = false;
         let done = async {
             let decided = async {
                 let plan = decide_rows(scanner, asker, rows, now).await?;
@@ -72,13 +73,13 @@ impl Batch {
                 }
                 () = scanner.shutdown.cancelled() => return Ok(scanner.store.release(self.id).await?),
             };
-            Ok(commit(scanner, &lease, &plan, &mut report).await?)
+            Ok(commit(scanner, &lease, &plan, &mut report, &mut begun).await?)
         }
         .await;
-        // An attempt that the database refused as a whole has been counted, and stays so: the lease's end tells the
-        // rows. Otherwise the same batch would come back for ever.
+        // What the database refuses as a whole would come back for ever. An attempt has been counted by then, and the
+        // lease's end tells the rows; before it, smaller batches find out which row it is, and that one is told.
         if let Err(error) = &done
-            && !matches!(error, ScanError::Store(StoreError::Database { .. }))
+            && !(matches!(error, ScanError::Store(StoreError::Database { .. })) && (begun || claimed == 1))
         {
             scanner.abandon(self.id).await;
         }
@@ -114,8 +115,14 @@ fn terms(options: &RecoveryOptions, now: Timestamp) -> Terms {
     }
 }
 
-/// Carries the plan out and reports what was committed.
-async fn commit(scanner: &Scanner, lease: &Lease<'_>, plan: &Plan, report: &mut Report) -> Result<(), StoreError> {
+/// Carries the plan out and reports what was committed; `begun` tells whether the attempts have been counted.
+async fn commit(
+    scanner: &Scanner,
+    lease: &Lease<'_>,
+    plan: &Plan,
+    report: &mut Report,
+    begun: &mut bool,
+) -> Result<(), StoreError> {
     let Plan { rows, attempts, endings } = plan;
     let recover: Vec<Uuid> = attempts.iter().map(|attempt| attempt.dead_letter_id).collect();
     let RecoveryOptions { held_blocks_stream: held_blocks, scan_interval: wait, .. } = *scanner.options;
@@ -125,6 +132,7 @@ async fn commit(scanner: &Scanner, lease: &Lease<'_>, plan: &Plan, report: &mut 
         report.lost();
         return Ok(());
     };
+    *begun = true;
     let ended: HashSet<Uuid> = ended.into_iter().collect();
     report.begun(rows, &ended);
     if attempts.is_empty() {

@@ -75,6 +75,9 @@ pub struct Scanner {
 ///
 /// Twice as many batches are under way as there are lanes: one half is decided while the other is recovered, so that
 /// there is work to be done while a commit is waited for.
+///
+/// A lane that reads to the end while others have batches in hand is done: what it passed may be of their streams, and
+/// the others go on behind their own rows. Only when nobody has any is the pass at its end.
 #[derive(Debug)]
 pub struct Pass {
     place: Mutex<Place>,
@@ -85,6 +88,8 @@ pub struct Pass {
 struct Place {
     after: Option<Cursor>,
     ended: bool,
+    /// Batches in hand.
+    working: u32,
 }
 
 impl Pass {
@@ -106,6 +111,17 @@ impl Pass {
     pub(super) async fn end(&self) {
         self.place.lock().await.ended = true;
     }
+
+    async fn worked(&self) {
+        let mut place = self.place.lock().await;
+        place.working = place.working.saturating_sub(1);
+    }
+}
+
+/// A batch, and whether it is the last one that its lane finds in this pass.
+struct Claimed {
+    batch: Batch,
+    last: bool,
 }
 
 /// How a scan ended.
@@ -123,7 +139,7 @@ impl Scanner {
     /// smaller pieces.
     pub(super) async fn scan(&self, pass: &Pass, limit: u64, whole: bool) -> Result<Scanned, ScanError> {
         let started = Instant::now();
-        self.release_abandoned().await?;
+        self.release_abandoned().await;
         if pass.ended().await {
             return Ok(Scanned { counts: ScanCounts::default(), full: false });
         }
@@ -143,27 +159,34 @@ impl Scanner {
             let size = if whole { limit } else { left };
             let most = self.pace.at_most(u32::try_from(size).unwrap_or(u32::MAX));
             let Some(worked) = self.claim_and_work(pass, most, &mut asker).await? else { break };
-            let Worked { counts: worked, past_the_scan } = worked;
+            let (Worked { counts: worked, past_the_scan }, last) = worked;
             counts += worked;
-            if past_the_scan {
+            if past_the_scan || last {
                 break;
             }
         }
         Ok(Scanned { counts, full: false })
     }
 
-    /// Works on the next claim of the pass; `None` when it has ended.
-    async fn claim_and_work(&self, pass: &Pass, most: u32, asker: &mut Asker) -> Result<Option<Worked>, ScanError> {
+    /// Works on the next claim of the pass; whether it is the lane's last. `None` when there is none.
+    async fn claim_and_work(
+        &self,
+        pass: &Pass,
+        most: u32,
+        asker: &mut Asker,
+    ) -> Result<Option<(Worked, bool)>, ScanError> {
         let claimed = self.claim(pass, most).await.inspect_err(|_| self.pace.failed(most));
-        let Some(batch) = claimed? else { return Ok(None) };
+        let Some(Claimed { batch, last }) = claimed? else { return Ok(None) };
         let rows = batch.rows();
         let worked = batch.work(self, pass, asker).await;
+        pass.worked().await;
         match &worked {
             Ok(_) => self.pace.went_through(rows),
-            Err(ScanError::Store(error)) if error.is_transient() => self.pace.failed(rows),
-            Err(_) => {}
+            // Also what the database refuses for good: a smaller batch tells which row it is.
+            Err(ScanError::Store(_)) => self.pace.failed(rows),
+            Err(ScanError::PolicyFails { .. }) => {}
         }
-        worked.map(Some)
+        worked.map(|worked| Some((worked, last)))
     }
 
     /// Gives a batch back whose work failed through no fault of its rows, so that nothing is counted on them.
@@ -174,17 +197,20 @@ impl Scanner {
         }
     }
 
-    async fn release_abandoned(&self) -> Result<(), StoreError> {
+    /// What cannot be given back yet, since somebody is at it perhaps, keeps nothing else from being scanned.
+    async fn release_abandoned(&self) {
         let mut abandoned = self.abandoned.lock().await;
         while let Some(batch_id) = abandoned.last().copied() {
-            self.store.release(batch_id).await?;
+            if let Err(error) = self.store.release(batch_id).await {
+                tracing::debug!(%batch_id, %error, "a batch is given back later");
+                return;
+            }
             abandoned.pop();
         }
-        Ok(())
     }
 
     /// Claims the next rows of the pass; `None` when it has ended.
-    async fn claim(&self, pass: &Pass, max: u32) -> Result<Option<Batch>, StoreError> {
+    async fn claim(&self, pass: &Pass, max: u32) -> Result<Option<Claimed>, StoreError> {
         // Held across the claim: two lanes must not start from the same place.
         let mut place = pass.place.lock().await;
         if place.ended {
@@ -208,8 +234,10 @@ impl Scanner {
                 return Err(error);
             }
         };
-        place.ended = claim.cursor.is_none();
-        place.after = claim.cursor;
-        Ok(Some(Batch::new(request.batch_id, claim)))
+        let last = claim.cursor.is_none();
+        place.ended = last && place.working == 0;
+        place.after = claim.cursor.or(place.after);
+        place.working += 1;
+        Ok(Some(Claimed { batch: Batch::new(request.batch_id, claim), last }))
     }
 }
