@@ -10,7 +10,8 @@ const AFTER_HELP: &str = "\
 Exit codes: 0 done; 1 what was asked did not hold or was not found; 2 usage, configuration or malformed input; \
 3 the store or another service cannot be reached.
 
-Options may also stand in the configuration file and in the environment (REPRIEVE_STORE, REPRIEVE_GENERATION, and \
+Options may also stand in the configuration file and in the environment (REPRIEVE_STORE, REPRIEVE_CONFIG, \
+REPRIEVE_GENERATION, and \
 REPRIEVE_RECOVERY__SCAN_INTERVAL for the key scan_interval of the section recovery). A flag goes before the \
 environment, that before the file.
 

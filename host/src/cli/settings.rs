@@ -78,3 +78,17 @@ pub const fn log_format(format: config::LogFormat) -> LogFormat {
         config::LogFormat::Json => LogFormat::Json,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Overrides};
+
+    #[test]
+    fn what_is_not_configured_is_the_default_of_the_part() {
+        let config = Config::load(None, std::iter::empty(), Overrides::default()).unwrap();
+
+        assert_eq!(recovery_options(&config.recovery), RecoveryOptions::default());
+        assert_eq!(limits(&config.policy.limits), Limits::default());
+    }
+}

@@ -1,8 +1,8 @@
-//! The recovery worker: the loop, one scan, the sweep.
+//! The recovery worker: the loop, one scan, the sweep, streams, the registration of hosts, the retention of what is settled.
 //!
 //! A *scan* claims due rows, asks the policy about each, and carries out what [`crate::model::decision`] makes of the
-//! answers. [`ask`] gets the answers, [`plan`] and [`planned`] are the pure middle of it, [`batch`] the protocol around one claim, [`scan`]
-//! what a scan adds up to, a drain scans until nothing is due, [`worker`] the loop that waits between them.
+//! answers. [`ask`] gets the answers, [`plan`] and [`planned`] are the pure middle of it, [`batch`] the protocol around one
+//! claim, [`scan`] what a scan adds up to, a drain scans until nothing is due, [`worker`] the loop that waits between them.
 
 pub mod ask;
 pub mod batch;

@@ -6,7 +6,7 @@ use crate::model::OnPolicyError;
 use crate::store::KeepSettled;
 
 /// The worker's options. Ranges are checked where they are read, by the configuration.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveryOptions {
     /// The longest time between two scans; also how long a row rests that the policy skipped.
     pub scan_interval: Duration,

@@ -82,7 +82,7 @@ impl Report {
 
     /// The attempts were made.
     pub(super) fn settled(&mut self, planned: &[Planned], outcomes: &HashMap<Uuid, Outcome>) {
-        if outcomes.values().all(|outcome| *outcome == Outcome::Lost) {
+        if !outcomes.is_empty() && outcomes.values().all(|outcome| *outcome == Outcome::Lost) {
             self.lost();
         }
         for row in planned {

@@ -14,7 +14,7 @@ use crate::model::decision::Siblings;
 use crate::model::time::later;
 use crate::store::{Candidate, Claim, ClaimRequest, Cursor, Result, Row};
 
-/// How long a generation's credit keeps other generations away, in hours as SQLite writes it.
+/// How long a generation's credit keeps other generations away.
 pub(super) const RESERVED_FOR: std::time::Duration = std::time::Duration::from_secs(60 * 60);
 
 /// The streams in live batches, as a subquery.
