@@ -37,6 +37,7 @@ impl World {
             now: self.now,
             rows: due.iter().map(|letter| self.candidate(letter)).collect(),
             cursor: due.last().filter(|_| full).map(|letter| cursor(letter)),
+            unbroken: due.last().filter(|_| full).map(|letter| cursor(letter)),
             unreadable: Vec::new(),
         };
         if !due.is_empty() {

@@ -77,11 +77,13 @@ pub struct Scanner {
 /// there is work to be done while a commit is waited for.
 ///
 /// A lane that reads to the end while others have batches in hand is done: what it passed may be of their streams, and
-/// the others go on behind their own rows. Only when nobody has any is the pass at its end.
+/// the others go on behind their own rows. Only when nobody has any is the pass at its end. Nor is a batch decided ahead
+/// where rows were passed since batches in hand have their streams: there are too few streams for so many batches.
 #[derive(Debug)]
 pub struct Pass {
     place: Mutex<Place>,
     lanes: Semaphore,
+    most: u32,
 }
 
 #[derive(Debug, Default)]
@@ -94,7 +96,7 @@ struct Place {
 
 impl Pass {
     pub(super) fn new(lanes: u16) -> Self {
-        Self { place: Mutex::default(), lanes: Semaphore::new(usize::from(lanes)) }
+        Self { place: Mutex::default(), lanes: Semaphore::new(usize::from(lanes)), most: u32::from(lanes) }
     }
 
     /// Waits for a lane to recover a batch in; it is free again when what is returned is dropped.
@@ -234,10 +236,11 @@ impl Scanner {
                 return Err(error);
             }
         };
-        let last = claim.cursor.is_none();
-        place.ended = last && place.working == 0;
-        place.after = claim.cursor.or(place.after);
+        let at_the_end = claim.cursor.is_none();
+        let is_crowded = claim.unbroken != claim.cursor && place.working >= pass.most;
+        place.ended = at_the_end && place.working == 0;
+        place.after = claim.unbroken.or(place.after);
         place.working += 1;
-        Ok(Some(Claimed { batch: Batch::new(request.batch_id, claim), last }))
+        Ok(Some(Claimed { batch: Batch::new(request.batch_id, claim), last: at_the_end || is_crowded }))
     }
 }

@@ -48,6 +48,9 @@ pub struct Claim {
     pub rows: Vec<Candidate>,
     /// The last row that was looked at; `None` when the pass reached the end of what is due.
     pub cursor: Option<Cursor>,
+    /// The last row up to which none was passed for being in another batch of the same owner, or in a stream of one: a
+    /// pass that goes on after it meets those again in their order. `None` when the first row that was met is one.
+    pub unbroken: Option<Cursor>,
     /// Rows that could not be read: their id as text and what is wrong. They are held now.
     pub unreadable: Vec<(String, String)>,
 }

@@ -15,7 +15,7 @@ use crate::store::{
 };
 
 pub(crate) const CLAIM: &str = concat!(
-    "select claimed_at, due_at, superseded_by, ",
+    "select claimed_at, due_at, superseded_by, passed, ",
     entry_columns!(),
     " from reprieve_claim($1, $2, $3, $4, $5, $6, $7, $8, $9)"
 );
@@ -48,7 +48,7 @@ impl PostgresStore {
         let unread = |problem| StoreError::Database { action, problem };
         let first = rows.first().ok_or_else(|| unread("it gave no row".to_owned()))?;
         let now = time(first, "claimed_at").map_err(unread)?;
-        let mut claim = Claim { now, rows: Vec::new(), cursor: None, unreadable: Vec::new() };
+        let mut claim = Claim { now, rows: Vec::new(), cursor: None, unbroken: None, unreadable: Vec::new() };
         // A claim that found nothing answers with the time alone.
         let found = rows.iter().filter(|row| matches!(get::<Option<Uuid>>(row, "dead_letter_id"), Ok(Some(_))));
         for row in found {
@@ -62,6 +62,8 @@ impl PostgresStore {
         }
         if u32::try_from(rows.len()).unwrap_or(u32::MAX) >= request.max {
             claim.cursor = rows.iter().rev().find_map(|row| place(row).ok());
+            let unbroken = rows.iter().take_while(|row| get::<i64>(row, "passed") == Ok(0));
+            claim.unbroken = unbroken.filter_map(|row| place(row).ok()).last();
         }
         self.hold_unreadable(request.batch_id, &claim).await?;
         Ok(claim)

@@ -58,6 +58,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!(25, "0025_wake_streams_by_verbs"),
     migration!(26, "0026_lock_in_order"),
     migration!(27, "0027_keep_later_deaths"),
+    migration!(28, "0028_count_rows_passed"),
 ];
 
 const DEAD_LETTERS: i32 = 2;

@@ -1,6 +1,7 @@
 //! Claiming: taking due rows for a batch.
 
 use jiff::Timestamp;
+use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
 
@@ -84,6 +85,7 @@ const DUE_AHEAD: &str = claim!("wh_dead_letters_age", "d.dead_lettered_at > ?1 a
 
 const INSERT_BATCH: &str = "insert into wh_recovery_batches (batch_id, owner, generation, phase, ids, streams, \
     started_at, expires_at) values (?, ?, ?, 'deciding', ?, ?, ?, ?)";
+const STREAMS_IN_HAND: &str = "select exists (select 1 from wh_recovery_batches where streams <> '[]')";
 /// Puts the times into the form that the order of claims rests on, where an application wrote another.
 const NORMALISE: &str = "update wh_dead_letters set dead_lettered_at = ?, next_recovery_at = ? where rowid = ?";
 const HOLD_UNREADABLE: &str = "update wh_dead_letters set recovery_status = 2, next_recovery_at = null, \
@@ -93,6 +95,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("claim::DUE", DUE),
     ("claim::DUE_AHEAD", DUE_AHEAD),
     ("claim::INSERT_BATCH", INSERT_BATCH),
+    ("claim::STREAMS_IN_HAND", STREAMS_IN_HAND),
     ("claim::NORMALISE", NORMALISE),
     ("claim::HOLD_UNREADABLE", HOLD_UNREADABLE),
 ];
@@ -112,7 +115,9 @@ async fn claim_in(write: &mut Write<'_>, request: &ClaimRequest<'_>) -> std::res
         found.extend(select(write, DUE_AHEAD, request, left).await?);
     }
     let full = u32::try_from(found.len()).is_ok_and(|count| count == request.max);
-    let mut claim = Claim { now: write.now, rows: Vec::new(), cursor: None, unreadable: Vec::new() };
+    let mut claim = Claim { now: write.now, rows: Vec::new(), cursor: None, unbroken: None, unreadable: Vec::new() };
+    // Whether a row was passed is not told here: going on from the same place is cheap where nothing holds a snapshot.
+    let is_unbroken = !sqlx::query(STREAMS_IN_HAND).fetch_one(&mut write.conn).await?.try_get::<bool, _>(0)?;
     let mut streams = Vec::new();
     for row in &found {
         let number = Cell::named(row, "row_number").integer().unwrap_or_default();
@@ -135,6 +140,7 @@ async fn claim_in(write: &mut Write<'_>, request: &ClaimRequest<'_>) -> std::res
         // All of them are held now, so the pass goes on from where it started.
         claim.cursor = request.after.or(Some(FRONT));
     }
+    claim.unbroken = claim.cursor.filter(|_| is_unbroken);
     if !claim.unreadable.is_empty() {
         streams::wake_behind(write, claim.unreadable.iter().map(|(id, _)| id.clone())).await?;
     }
