@@ -1,17 +1,16 @@
 //! `policy diff` over a whole table, as a process of its own, beside a plain scan of the same columns.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use reprieve::store::open::{Options, open};
 use sqlx::sqlite::SqlitePool;
 
-use crate::recovery::{Database, per_second};
+use crate::database::{Backlog, Database, open};
+use crate::program::{Folder, command};
 use crate::samples::Samples;
 use crate::server::Server;
-
-/// As the first argument: the rest are the program's.
-pub const PROGRAM: &str = "reprieve";
+use crate::ways::per_second;
 
 const RUNS: u32 = 3;
 const MATRIX: &str = "builtin:default-matrix";
@@ -30,59 +29,51 @@ const FILL_SQLITE: &str = "
 insert into wh_dead_letters (dead_letter_id, source_table, source_id, message_type, destination, envelope, metadata,
     failure_reason, error_text, attempts_when_dlq, dead_lettered_at, generation, source_created_at)
 with recursive n (n) as (select 1 union all select n + 1 from n where n < ?)
-select printf('0190a000-%04x-7000-8000-%012x', n % 65536, n), 'wh_outbox',
-    printf('0190a000-%04x-7000-9000-%012x', n % 65536, n), 'Shop.Orders.OrderPlaced', 'orders',
+select printf('0190a%03x-%04x-7000-8000-%012x', n / 65536, n % 65536, n), 'wh_outbox',
+    printf('0190a%03x-%04x-7000-9000-%012x', n / 65536, n % 65536, n), 'Shop.Orders.OrderPlaced', 'orders',
     json_object('event_data', json_object('order', n, 'text', hex(randomblob(480))), 'metadata', json('{}')),
     json_object('tenant', 'acme', 'correlation_id', n), 8, 'System.TimeoutException: the broker did not answer', 10,
     strftime('%Y-%m-%dT%H:%M:%f000Z', 1767225600 + n * 0.001, 'unixepoch'), 'g1', '2026-01-01T00:00:00.000000Z'
 from n";
 
-/// The program, and then the most memory that its process had.
-pub async fn program() {
-    let arguments = std::env::args_os().skip(1);
-    let code = reprieve::cli::run(arguments).await;
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    eprintln!("{} {code:?}", most.trim());
-}
-
 /// Prints the table.
-pub async fn run(template: &str, rows: u32) {
+pub async fn run(rows: u32) {
     let [mut scan, mut diff, mut memory] = std::array::from_fn(|_| Samples::default());
     let [mut scan_file, mut diff_file, mut memory_file] = std::array::from_fn(|_| Samples::default());
-    let database = Database::filled(template, "diff", rows).await;
-    let folder = std::env::temp_dir().join(format!("reprieve-bench-{}", std::process::id()));
-    std::fs::create_dir(&folder).unwrap();
-    std::fs::write(folder.join("other.toml"), OTHER).unwrap();
-    let file = format!("sqlite://{}", folder.join("diff.db").display());
+    let database = Database::filled(Backlog::of(rows)).await;
+    let folder = Folder::new();
+    std::fs::write(folder.path.join("other.toml"), OTHER).unwrap();
+    let file = format!("sqlite://{}", folder.path.join("diff.db").display());
     fill_file(&file, rows).await;
     for _ in 0..RUNS {
         scan.add(copied(&database.url, rows));
-        compared(&database.url, &folder, rows, &mut diff, &mut memory);
+        compared(&database.url, &folder.path, rows, &mut diff, &mut memory);
         scan_file.add(scanned(&file, rows).await);
-        compared(&file, &folder, rows, &mut diff_file, &mut memory_file);
+        compared(&file, &folder.path, rows, &mut diff_file, &mut memory_file);
     }
     database.dropped().await;
-    std::fs::remove_dir_all(&folder).unwrap();
-    println!("\n## policy diff over {rows} open rows of 1 KB, each decided differently: median (least to most) of {RUNS} runs\n");
+    println!(
+        "\n## diffing: `policy diff` over {rows} open rows of 1 KB, each decided differently: median (least to most) of {RUNS} runs\n"
+    );
     println!("| | rows/s | of the plain scan | most resident memory, MiB |\n|---|---|---|---|");
     println!("| PostgreSQL: the same columns copied to a client that drops them | {scan} | 1 | |");
-    println!("| PostgreSQL: policy diff | {diff} | {:.2} | {memory} |", diff.median() / scan.median());
+    println!("| PostgreSQL: policy diff | {diff} | {} | {memory} |", diff.over(&scan));
     println!("| SQLite: the lengths of the same columns summed | {scan_file} | 1 | |");
-    println!("| SQLite: policy diff | {diff_file} | {:.2} | {memory_file} |", diff_file.median() / scan_file.median());
+    println!("| SQLite: policy diff | {diff_file} | {} | {memory_file} |", diff_file.over(&scan_file));
 }
 
-/// The whole run, compiling the policies included.
-fn compared(url: &str, folder: &std::path::Path, rows: u32, rate: &mut Samples, memory: &mut Samples) {
+/// The whole run, start and loading of the policies included.
+fn compared(url: &str, folder: &Path, rows: u32, rate: &mut Samples, memory: &mut Samples) {
+    let arguments = ["policy", "diff", MATRIX, MATRIX, "--new-settings", "other.toml", "--json"];
     let started = Instant::now();
-    let done = Command::new(std::env::current_exe().unwrap())
-        .args([PROGRAM, "policy", "diff", MATRIX, MATRIX, "--new-settings", "other.toml", "--json", "--store", url])
-        .current_dir(folder)
-        .output()
-        .unwrap();
+    let done = command(folder, url, &arguments).output().unwrap();
     rate.add(per_second(rows, started));
-    let report: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:?}"));
-    assert_eq!((report["compared"].as_u64(), report["by_kind"]["decision"].as_u64()), (Some(rows.into()), Some(rows.into())));
+    let report: serde_json::Value =
+        serde_json::from_slice(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:?}"));
+    assert_eq!(
+        (report["compared"].as_u64(), report["by_kind"]["decision"].as_u64()),
+        (Some(rows.into()), Some(rows.into()))
+    );
     let told = String::from_utf8_lossy(&done.stderr).into_owned();
     let kilobytes = told.lines().last().and_then(|line| line.split(' ').next()?.parse::<f64>().ok());
     memory.add(kilobytes.unwrap_or_else(|| panic!("{told}")) / 1024.0);
@@ -97,7 +88,7 @@ fn copied(url: &str, rows: u32) -> f64 {
 }
 
 async fn fill_file(url: &str, rows: u32) {
-    open(url, &Options { create: true, ..Options::default() }).await.unwrap().migrate(false).await.unwrap();
+    open(url).await.migrate(false).await.unwrap();
     let pool = SqlitePool::connect(url).await.unwrap();
     sqlx::query(FILL_SQLITE).bind(rows).execute(&pool).await.unwrap();
     pool.close().await;

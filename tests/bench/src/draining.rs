@@ -8,13 +8,10 @@ use reprieve::perspective::Gate;
 use reprieve::store::SharedStore;
 use reprieve::store::perspective::EventClaim;
 use reprieve::telemetry::Metrics;
-use sqlx::postgres::PgPoolOptions;
 use uuid::Uuid;
 
-use crate::psql::psql;
-use crate::recovery::{drop_database, open};
+use crate::database::{Database, open};
 use crate::samples::Samples;
-use crate::server::Server;
 
 const RUNS: u32 = 5;
 /// Rows of one stream; the last of them has spent its attempts.
@@ -25,53 +22,49 @@ const STREAMS_PER_STEP: usize = 200;
 const FILL: &str = "
 with events as (
     insert into wh_event_store (event_id, stream_id, commit_sequence, event_type, event_data, metadata)
-    select gen_random_uuid(), md5('stream' || s)::uuid, (n - 1) * $1 + s, 'Shop.Orders.LineAdded',
+    select bench_id(now() + ((n - 1) * $1 + s) * interval '1 millisecond', 'event' || s || '/' || n),
+        md5('stream' || s)::uuid, (n - 1) * $1 + s, 'Shop.Orders.LineAdded',
         jsonb_build_object('order', s, 'line', n, 'text', repeat(md5(n::text), 6)), '{\"tenant\": \"acme\"}'
     from generate_series(1, $1) s, generate_series(1, $2) n
     returning event_id, stream_id, commit_sequence
 )
 insert into wh_perspective_events (event_work_id, stream_id, perspective_name, event_id, attempts)
-select gen_random_uuid(), e.stream_id, 'totals', e.event_id,
+select bench_id(now() + e.commit_sequence * interval '1 millisecond', 'work' || e.event_id), e.stream_id, 'totals',
+    e.event_id,
     case when e.commit_sequence > ($2 - 1) * $1 then 10 else 0 end
 from events e order by e.commit_sequence";
 
 /// Prints the table.
-pub async fn run(template: &str, rows: u32) {
+pub async fn run(rows: u32) {
     let rows = rows.max(ROWS_PER_STREAM) / ROWS_PER_STREAM * ROWS_PER_STREAM;
-    let (mut bare, mut filtered, mut ratio) = (Samples::default(), Samples::default(), Samples::default());
-    for run in 0..RUNS {
-        let claim = measured(template, &format!("bare_{run}"), rows, false).await;
-        let both = measured(template, &format!("filtered_{run}"), rows, true).await;
-        bare.add_time(claim);
-        filtered.add_time(both);
-        ratio.add(both.as_secs_f64() / claim.as_secs_f64());
+    let (mut bare, mut filtered) = (Samples::default(), Samples::default());
+    for _ in 0..RUNS {
+        bare.add_time(measured(rows, false).await);
+        filtered.add_time(measured(rows, true).await);
     }
     println!(
-        "\n## Claiming {rows} perspective events, 1 % of them spent, in ms: median (least to most) of {RUNS} runs\n"
+        "\n## draining: {rows} perspective events are claimed, 1 % of them spent, in ms: median (least to most) of {RUNS} runs\n"
     );
     println!("| | ms | of the bare claim |\n|---|---|---|");
     println!("| claim | {bare} | 1 |");
-    println!("| claim, then the gate, which moves the spent ones | {filtered} | {ratio} |");
+    println!("| claim, then the gate, which moves the spent ones | {filtered} | {} |", filtered.over(&bare));
 }
 
 /// How long it takes to claim all streams of a fresh database.
-async fn measured(template: &str, name: &str, rows: u32, with_gate: bool) -> Duration {
-    let server = Server::shared();
-    psql(&server.url("postgres"), &format!("create database {name} template {template}"));
-    let url = server.url(name);
-    let pool = PgPoolOptions::new().max_connections(1).connect(&url).await.unwrap();
+async fn measured(rows: u32, with_gate: bool) -> Duration {
+    let database = Database::empty().await;
     let streams = i32::try_from(rows / ROWS_PER_STREAM).unwrap();
-    sqlx::query(FILL).bind(streams).bind(i32::try_from(ROWS_PER_STREAM).unwrap()).execute(&pool).await.unwrap();
-    sqlx::raw_sql("vacuum analyze wh_perspective_events").execute(&pool).await.unwrap();
-    sqlx::raw_sql("vacuum analyze wh_event_store").execute(&pool).await.unwrap();
-    sqlx::raw_sql("checkpoint").execute(&pool).await.unwrap();
-    let store = open(&url).await;
+    let rows_per_stream = i32::try_from(ROWS_PER_STREAM).unwrap();
+    sqlx::query(FILL).bind(streams).bind(rows_per_stream).execute(&database.pool).await.unwrap();
+    for table in ["wh_perspective_events", "wh_event_store"] {
+        database.settled(table).await;
+    }
+    let store = open(&database.url).await;
     let time = drain(&store, rows, with_gate).await;
-    let moved: i64 = sqlx::query_scalar("select count(*) from wh_dead_letters").fetch_one(&pool).await.unwrap();
-    assert_eq!(moved, if with_gate { i64::from(streams) } else { 0 });
+    let moved = if with_gate { rows / ROWS_PER_STREAM } else { 0 };
+    assert_eq!(database.count("wh_dead_letters").await, moved);
     drop(store);
-    pool.close().await;
-    drop_database(&url).await;
+    database.dropped().await;
     time
 }
 

@@ -12,9 +12,11 @@
     reason = "a benchmark prints, and one that cannot go on says where"
 )]
 
+mod database;
 mod diffing;
 mod draining;
 mod policies;
+mod program;
 #[allow(dead_code, reason = "shared with the tests")]
 #[path = "../../harness/psql.rs"]
 mod psql;
@@ -24,34 +26,57 @@ mod samples;
 #[path = "../../harness/server.rs"]
 mod server;
 mod wakeup;
+mod ways;
 
 /// A server as it is installed: what is committed stays committed.
 const SETTINGS: &[&str] = &[];
 
+/// What is measured, and with how many rows unless others are asked for.
+const PARTS: [(&str, u32); 5] =
+    [("policies", 0), ("recovery", 100_000), ("draining", 100_000), ("diffing", 100_000), ("wakeup", 200)];
+
 #[tokio::main]
 async fn main() {
-    if std::env::args().nth(1).as_deref() == Some(diffing::PROGRAM) {
-        return diffing::program().await;
+    if std::env::args().nth(1).as_deref() == Some(program::PROGRAM) {
+        return program::run().await;
     }
-    let rows = std::env::args().nth(1).map_or(100_000, |rows| rows.parse().expect("the number of rows"));
+    let parts = asked(std::env::args().skip(1)).unwrap_or_else(|problem| {
+        eprintln!(
+            "{problem}; expected: [--rows N] [PART…], with PART one of {}",
+            PARTS.map(|(name, _)| name).join(", ")
+        );
+        std::process::exit(2)
+    });
     server::Server::shared_with(std::path::Path::new("/tmp"), SETTINGS);
-    let template = recovery::template().await;
-    // A second argument names one part to be measured alone.
-    let part = std::env::args().nth(2);
-    let is_asked = |name| part.as_deref().is_none_or(|part| part == name);
-    if is_asked("policies") {
-        policies::run().await;
+    database::Database::prepare().await;
+    for (part, rows) in parts {
+        measure(part, rows).await;
     }
-    if is_asked("recovery") {
-        recovery::run(&template, rows).await;
+}
+
+async fn measure(part: &str, rows: u32) {
+    match part {
+        "policies" => policies::run().await,
+        "recovery" => recovery::run(rows).await,
+        "draining" => draining::run(rows).await,
+        "diffing" => diffing::run(rows).await,
+        "wakeup" => wakeup::run(rows).await,
+        other => panic!("{other} is listed and cannot be measured"),
     }
-    if is_asked("draining") {
-        draining::run(&template, rows).await;
+}
+
+/// The parts that the arguments name, all when they name none, each with its number of rows.
+fn asked(mut arguments: impl Iterator<Item = String>) -> Result<Vec<(&'static str, u32)>, String> {
+    let (mut rows, mut parts) = (None, Vec::new());
+    while let Some(argument) = arguments.next() {
+        if argument == "--rows" {
+            let given = arguments.next().unwrap_or_default();
+            rows = Some(given.parse().ok().filter(|rows| *rows > 0).ok_or(format!("{given:?} is no number of rows"))?);
+        } else {
+            let part = PARTS.into_iter().find(|(name, _)| *name == argument);
+            parts.push(part.ok_or(format!("there is no part {argument:?}"))?);
+        }
     }
-    if is_asked("diffing") {
-        diffing::run(&template, rows).await;
-    }
-    if is_asked("wakeup") {
-        wakeup::run().await;
-    }
+    let parts = if parts.is_empty() { PARTS.to_vec() } else { parts };
+    Ok(parts.into_iter().map(|(name, usual)| (name, rows.unwrap_or(usual))).collect())
 }

@@ -34,12 +34,20 @@ pub async fn run() {
         rego.add(by_rego(&matrix, &views));
         hand_over.add(nothing_asked(&policy).await);
     }
-    println!("\n## Three policy calls for one entry, in µs: median (least to most) of {RUNS} runs of {ENTRIES}\n");
+    println!("\n## policies: three calls for one entry, in µs: median (least to most) of {RUNS} runs of {ENTRIES}\n");
     println!("| | µs | beside Rego |\n|---|---|---|");
-    println!("| default matrix, fresh instance for each entry | {fresh} | {:.1} times as fast |", rego.median() / fresh.median());
-    println!("| default matrix, instance reused in batches of {BATCH} | {reused} | {:.1} times as fast |", rego.median() / reused.median());
+    println!(
+        "| default matrix, fresh instance for each entry | {fresh} | {:.1} times as fast |",
+        rego.median() / fresh.median()
+    );
+    println!(
+        "| default matrix, instance reused in batches of {BATCH} | {reused} | {:.1} times as fast |",
+        rego.median() / reused.median()
+    );
     println!("| the same matrix in Rego, compiled once | {rego} | 1 |");
-    println!("| handing one batch over to the policies' thread and back, part of the first two rows once in {BATCH} | {hand_over} | |");
+    println!(
+        "| handing one batch over to the policies' thread and back, part of the first two rows once in {BATCH} | {hand_over} | |"
+    );
 }
 
 fn views() -> Vec<PolicyView> {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Several measurements of the same thing.
+/// Several measurements of the same thing, in the order in which they were made.
 #[derive(Debug, Default)]
 pub struct Samples(Vec<f64>);
 
@@ -11,12 +11,16 @@ impl Samples {
     /// One more.
     pub fn add(&mut self, value: f64) {
         self.0.push(value);
-        self.0.sort_by(f64::total_cmp);
     }
 
     /// One more time, in milliseconds.
     pub fn add_time(&mut self, time: Duration) {
         self.add(time.as_secs_f64() * 1e3);
+    }
+
+    /// Each beside the one of the same turn of something else.
+    pub fn over(&self, other: &Self) -> Self {
+        Self(self.0.iter().zip(&other.0).map(|(this, other)| this / other).collect())
     }
 
     /// The value that this share of them stays below.
@@ -28,7 +32,9 @@ impl Samples {
             reason = "an index into a short list"
         )]
         let index = ((self.0.len() - 1) as f64 * share).round() as usize;
-        self.0[index]
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        sorted[index]
     }
 
     /// The middle one.
@@ -39,13 +45,11 @@ impl Samples {
 
 impl fmt::Display for Samples {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What is compared with itself.
+        if self.0.iter().all(|value| *value == 1.0) {
+            return f.write_str("1");
+        }
         let digits = if self.median() < 100.0 { 2 } else { 0 };
-        write!(
-            f,
-            "{:.digits$} ({:.digits$} to {:.digits$})",
-            self.median(),
-            self.quantile(0.0),
-            self.quantile(1.0)
-        )
+        write!(f, "{:.digits$} ({:.digits$} to {:.digits$})", self.median(), self.quantile(0.0), self.quantile(1.0))
     }
 }

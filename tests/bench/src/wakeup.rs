@@ -2,17 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use reprieve::policy::{EngineOptions, LivePolicy, MemberSource, Origin, PolicyEngine};
 use reprieve::recovery::{RecoveryOptions, Worker};
 use sqlx::postgres::{PgListener, PgPool};
 use uuid::Uuid;
 
-use crate::psql::psql;
-use crate::recovery::{open, scanner};
+use crate::database::{Database, open};
 use crate::samples::Samples;
-use crate::server::Server;
+use crate::ways::{default_matrix, scanner};
 
-const ROWS: u32 = 200;
 const TEN_MINUTES: Duration = Duration::from_secs(600);
 
 const ANNOUNCE: &str = "
@@ -24,34 +21,31 @@ end $$;
 create trigger announce after insert on wh_outbox for each row when (new.is_event) execute function announce()";
 
 /// Prints the distribution.
-pub async fn run() {
-    let server = Server::shared();
-    psql(&server.url("postgres"), "create database wakeup template bench_template");
-    let url = server.url("wakeup");
-    let pool = PgPool::connect(&url).await.unwrap();
-    sqlx::raw_sql(ANNOUNCE).execute(&pool).await.unwrap();
-    let engine = PolicyEngine::new(EngineOptions::default()).unwrap();
-    let member = MemberSource::new(Origin::Builtin);
-    let policy = LivePolicy::new(engine.load(vec![member]).await.unwrap());
+pub async fn run(rows: u32) {
+    let database = Database::empty().await;
+    database.run(ANNOUNCE).await;
     let options =
         RecoveryOptions { scan_interval: TEN_MINUTES, probe_interval: TEN_MINUTES, ..RecoveryOptions::default() };
-    let scanner = scanner(open(&url).await, policy, options);
+    let scanner = scanner(open(&database.url).await, default_matrix().await, options);
     let worker = tokio::spawn({
         let worker = Worker::new(scanner.clone());
         async move { worker.run().await }
     });
-    let mut announced = PgListener::connect(&url).await.unwrap();
+    let mut announced = PgListener::connect(&database.url).await.unwrap();
     announced.listen("announced").await.unwrap();
     let mut times = Samples::default();
-    for n in 0..ROWS {
+    for n in 0..rows {
         // Every other row meets a worker that has been quiet for longer than it stays attentive after a signal.
         let pause = if n % 2 == 0 { 1_200 } else { u64::from(n) % 50 };
         tokio::time::sleep(Duration::from_millis(pause)).await;
-        times.add_time(one(&pool, &mut announced).await);
+        times.add_time(one(&database.pool, &mut announced).await);
     }
     scanner.shutdown.cancel();
     worker.await.unwrap();
-    println!("\n## Dead-lettered by another session, re-emitted by an idle worker: ms from commit to commit, {ROWS} rows\n");
+    database.dropped().await;
+    println!(
+        "\n## wakeup: dead-lettered by another session, re-emitted by an idle worker: ms from commit to commit, {rows} rows\n"
+    );
     println!("| p50 | p90 | p99 | most |\n|---|---|---|---|");
     let [p50, p90, p99, most] = [0.5, 0.9, 0.99, 1.0].map(|share| times.quantile(share));
     println!("| {p50:.1} | {p90:.1} | {p99:.1} | {most:.1} |");
