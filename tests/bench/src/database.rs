@@ -17,14 +17,14 @@ create function bench_id(p_at timestamptz, p_seed text) returns uuid language sq
     lpad(to_hex((extract(epoch from p_at) * 1000)::bigint), 12, '0')
         || '7' || substr(md5(p_seed), 14, 3) || '8' || substr(md5(p_seed), 18))::uuid";
 
-/// Text of which one piece is 86 characters and which does not compress: $1 of these pieces, told apart by the seed.
-const TEXT_FUNCTION: &str = r"
-create function bench_text(p_pieces integer, p_seed bigint) returns text language sql immutable parallel safe return (
-    select string_agg(translate(encode(sha512((p_seed || '/' || i)::bytea), 'base64'), E'\n=', ''), '')
-    from generate_series(1, p_pieces) i)";
-const PIECE: u32 = 86;
+/// Text that does not compress, of about $1 bytes.
+const TEXT_FUNCTION: &str = "
+create extension pgcrypto;
+create function bench_text(p_bytes integer) returns text language sql volatile return (
+    select left(string_agg(encode(gen_random_bytes(1024), 'base64'), ''), p_bytes)
+    from generate_series(0, p_bytes / 1384))";
 
-/// Throttled outbox messages as a move leaves them. $1 rows, bodies of $2 pieces, in $3 streams, created ($4) in another
+/// Throttled outbox messages as a move leaves them. $1 rows, bodies of $2 bytes, in $3 streams, created ($4) in another
 /// order than they died in; $5 of them are due and, if that is not all, scattered over the table, a tenth cools down, and
 /// the others are recovered.
 const FILL: &str = "
@@ -33,7 +33,7 @@ insert into wh_dead_letters (dead_letter_id, source_table, source_id, stream_id,
     dead_lettered_at, recovery_status, recovery_attempts, last_recovery_at, next_recovery_at, recovered_at, deferral,
     generation, source_row, source_created_at)
 select bench_id(t.died_at, 'death' || n), 'wh_outbox', i.source_id, i.stream_id, 'Shop.Orders.OrderPlaced', 'orders',
-    jsonb_build_object('event_data', jsonb_build_object('order', n, 'text', bench_text($2, n)), 'metadata', i.metadata),
+    jsonb_build_object('event_data', jsonb_build_object('order', n, 'text', bench_text($2)), 'metadata', i.metadata),
     i.metadata, 8, 'System.TimeoutException: the broker did not answer', '6c1f0d2b3a495e78', 1, 10,
     t.died_at, case s.state when 'recovered' then 3 else 0 end, case when s.state is null then 0 else 1 end,
     case when s.state is not null then t.died_at end,
@@ -127,7 +127,7 @@ impl Database {
         let number = |number: u32| i32::try_from(number).unwrap();
         sqlx::query(FILL)
             .bind(number(backlog.rows))
-            .bind(number(backlog.body_bytes.div_ceil(PIECE)))
+            .bind(number(backlog.body_bytes))
             .bind(number(backlog.streams))
             .bind(backlog.shuffled)
             .bind(number(backlog.due))

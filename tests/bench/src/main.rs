@@ -12,9 +12,17 @@
     reason = "a benchmark prints, and one that cannot go on says where"
 )]
 
+mod bodies;
+mod claims;
 mod database;
 mod diffing;
 mod draining;
+#[allow(dead_code, reason = "shared with the tests")]
+#[path = "../../policy/guests.rs"]
+mod guests;
+mod hosts;
+mod machine;
+mod memory;
 mod policies;
 mod program;
 #[allow(dead_code, reason = "shared with the tests")]
@@ -25,15 +33,30 @@ mod samples;
 #[allow(dead_code, reason = "shared with the tests")]
 #[path = "../../harness/server.rs"]
 mod server;
+mod snapshot;
+mod streams;
 mod wakeup;
 mod ways;
+mod writers;
 
 /// A server as it is installed: what is committed stays committed.
 const SETTINGS: &[&str] = &[];
 
 /// What is measured, and with how many rows unless others are asked for.
-const PARTS: [(&str, u32); 5] =
-    [("policies", 0), ("recovery", 100_000), ("draining", 100_000), ("diffing", 100_000), ("wakeup", 200)];
+const PARTS: [(&str, u32); 12] = [
+    ("policies", 0),
+    ("recovery", 100_000),
+    ("bodies", 2_000),
+    ("streams", 50_000),
+    ("hosts", 50_000),
+    ("snapshot", 50_000),
+    ("claims", 1_000_000),
+    ("writers", 20_000),
+    ("memory", 100_000),
+    ("draining", 100_000),
+    ("diffing", 100_000),
+    ("wakeup", 200),
+];
 
 #[tokio::main]
 async fn main() {
@@ -49,6 +72,7 @@ async fn main() {
     });
     server::Server::shared_with(std::path::Path::new("/tmp"), SETTINGS);
     database::Database::prepare().await;
+    machine::tell();
     for (part, rows) in parts {
         measure(part, rows).await;
     }
@@ -58,6 +82,13 @@ async fn measure(part: &str, rows: u32) {
     match part {
         "policies" => policies::run().await,
         "recovery" => recovery::run(rows).await,
+        "bodies" => bodies::run(rows).await,
+        "streams" => streams::run(rows).await,
+        "hosts" => hosts::run(rows).await,
+        "snapshot" => snapshot::run(rows).await,
+        "claims" => claims::run(rows).await,
+        "writers" => writers::run(rows).await,
+        "memory" => memory::run(rows).await,
         "draining" => draining::run(rows).await,
         "diffing" => diffing::run(rows).await,
         "wakeup" => wakeup::run(rows).await,

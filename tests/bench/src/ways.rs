@@ -13,6 +13,9 @@ use uuid::Uuid;
 
 use crate::database::{Database, open};
 
+/// The lanes that a host has by default.
+pub const LANES: u16 = 2;
+
 /// What the same rows cost without policy, batches, records and isolation of bad rows: the same columns restored.
 const RAW_MOVE: &str = "
 with moved as (
