@@ -1,9 +1,7 @@
--- Claims due rows, as before, and says for each how many due rows before it were passed since this host has them, or their
+-- Claims due rows, as reprieve_claim does for hosts of an older version, and says for each how many due rows before it were passed since this host has them, or their
 -- streams, in another batch: a pass goes on behind the first of these, so that they are met again in their order. Beyond
 -- them it would meet the later rows of their streams first. Nothing is read further than the last row that is claimed.
-drop function if exists reprieve_claim(uuid, uuid, text, integer, timestamptz, timestamptz, uuid, double precision,
-    timestamptz);
-create function reprieve_claim(
+create or replace function reprieve_claim_in_pass(
     p_batch_id uuid,
     p_owner uuid,
     p_generation text,

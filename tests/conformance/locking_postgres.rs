@@ -150,7 +150,7 @@ fn a_claim_through_a_proxy_sees_the_claim_that_it_waited_for() {
                 tokio::task::yield_now().await;
             }
             let claims = format!(
-                "select reprieve_claim(gen_random_uuid(), gen_random_uuid(), 'g1', 10, null, null, null, 60, '{}')",
+                "select reprieve_claim_in_pass(gen_random_uuid(), gen_random_uuid(), 'g1', 10, null, null, null, 60, '{}')",
                 time_text(at(100))
             );
             sqlx::raw_sql(AssertSqlSafe(claims)).execute(&mut *other).await.unwrap();

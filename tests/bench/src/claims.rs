@@ -117,7 +117,7 @@ fn pages(url: &str, after: Option<Cursor>) -> u32 {
         format!("'{due_at}', '{dead_lettered_at}', '{dead_letter_id}'")
     });
     let owner = Uuid::now_v7();
-    let claim = format!("* from reprieve_claim('{owner}', '{owner}', 'g1', {CLAIMED}, {after}, 60, null)");
+    let claim = format!("* from reprieve_claim_in_pass('{owner}', '{owner}', 'g1', {CLAIMED}, {after}, 60, null)");
     let first = format!("begin; create temp table first as select {claim}; rollback;");
     let explained = psql(url, &format!("{first} begin; explain (analyze, buffers) select {claim}; rollback;"));
     let line = explained.lines().find_map(|line| line.trim().strip_prefix("Buffers: shared "));

@@ -17,7 +17,7 @@ use crate::store::{
 pub(crate) const CLAIM: &str = concat!(
     "select claimed_at, due_at, superseded_by, passed, ",
     entry_columns!(),
-    " from reprieve_claim($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+    " from reprieve_claim_in_pass($1, $2, $3, $4, $5, $6, $7, $8, $9)"
 );
 
 pub(crate) const HOLD_UNREADABLE: &str = "select reprieve_hold_unreadable($1, $2, $3) as woken";
