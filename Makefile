@@ -27,5 +27,5 @@ soak: bootstrap ## what takes minutes, beyond the tests: hosts that are killed a
 lint: ## formatting, clippy and rustdoc, with warnings as errors
 	@.ci/lint
 
-bench: bootstrap ## what recovery costs, each figure beside what it is measured against, in about a quarter of an hour
+bench: bootstrap ## what recovery costs, each figure beside what it is measured against, in some twenty minutes
 	cargo run --locked --release --manifest-path tests/bench/Cargo.toml
