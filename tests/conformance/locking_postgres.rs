@@ -4,26 +4,14 @@ use reprieve::model::SourceTable;
 use reprieve::store::postgres::{PostgresOptions, PostgresStore};
 use reprieve::store::{ClaimRequest, Move, Outcome, RecoveryStore, Rescued, Settle, StreamTerms};
 use serde_json::json;
-use sqlx::{AssertSqlSafe, Postgres, Transaction};
+use sqlx::AssertSqlSafe;
 use uuid::Uuid;
 
 use crate::harness::batches::{LEASE, waiting};
-use crate::harness::raw::Raw;
 use crate::harness::rows::{inbox_row, moving};
 use crate::harness::{
     Backend, at, attempt, backend, begin, claim, id, instance, outbox_row, settle, stream, time_text,
 };
-
-const WAITING: &str =
-    "select count(*) as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
-
-/// A transaction past the store that has done this.
-async fn transaction(store: &Backend, sql: &str) -> Transaction<'static, Postgres> {
-    let Raw::Postgres(pool) = &store.raw else { panic!("this is PostgreSQL") };
-    let mut transaction = pool.begin().await.unwrap();
-    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut *transaction).await.unwrap();
-    transaction
-}
 
 fn locked(id: Uuid) -> String {
     format!("select from wh_dead_letters where dead_letter_id = '{id}' for update")
@@ -32,11 +20,9 @@ fn locked(id: Uuid) -> String {
 /// Runs `beside` while another session has locked the first of two rows, and looks whether the second is free then, as it
 /// is for somebody who locks rows in the order of their ids.
 async fn waits_for_the_first<T>(store: &Backend, [first, second]: [Uuid; 2], beside: impl Future<Output = T>) -> T {
-    let mut other = transaction(store, &locked(first)).await;
+    let mut other = store.transaction(&locked(first)).await;
     let looking = async {
-        while store.value(WAITING).await != json!(1) {
-            tokio::task::yield_now().await;
-        }
+        store.until_one_waits().await;
         let free = format!("{} nowait", locked(second));
         sqlx::raw_sql(AssertSqlSafe(free)).execute(&mut *other).await.expect("the second row is free");
         other.rollback().await.unwrap();
@@ -86,7 +72,7 @@ fn a_batch_that_somebody_is_settling_is_not_due_and_waited_for_a_moment_only() {
         store.dead(1, json!({})).await;
         let batch_id = claim(&*store, 10, at(100)).await.batch_id;
         let due = async || store.due("g1", Some(at(161))).await.unwrap().due_now;
-        let settling = transaction(&store, "delete from wh_recovery_batches").await;
+        let settling = store.transaction("delete from wh_recovery_batches").await;
 
         assert!(!due().await, "nothing can be done about it");
         let error = store.release(batch_id).await.unwrap_err();
@@ -109,7 +95,7 @@ fn a_row_behind_one_that_an_operator_settled_in_a_batch_is_due_when_the_batch_en
             "stream_id": stream(1), "deferral": "stream", "next_recovery_at": time_text(at(50_000)),
         });
         store.dead(2, behind).await;
-        let batch = transaction(&store, &locked(id(2))).await;
+        let batch = store.transaction(&locked(id(2))).await;
         store.mark_dead_letter_permanently_failed(id(1)).await.unwrap();
         batch.rollback().await.unwrap();
         assert!(store.letter(id(2)).await.deferral.is_some(), "it was locked when it could have been woken");
@@ -135,7 +121,7 @@ fn a_claim_through_a_proxy_sees_the_claim_that_it_waited_for() {
         let options = PostgresOptions { pooled: true, ..PostgresOptions::default() };
         let pooled = PostgresStore::connect(&store.url, options).await.unwrap();
         let claiming = "select pg_advisory_xact_lock(hashtextextended('reprieve claim public', 0))";
-        let mut other = transaction(&store, claiming).await;
+        let mut other = store.transaction(claiming).await;
         let request = ClaimRequest {
             batch_id: Uuid::now_v7(),
             owner: instance(1),
@@ -146,9 +132,7 @@ fn a_claim_through_a_proxy_sees_the_claim_that_it_waited_for() {
             now: Some(at(100)),
         };
         let meanwhile = async {
-            while store.value(WAITING).await != json!(1) {
-                tokio::task::yield_now().await;
-            }
+            store.until_one_waits().await;
             let claims = format!(
                 "select reprieve_claim_in_pass(gen_random_uuid(), gen_random_uuid(), 'g1', 10, null, null, null, 60, '{}')",
                 time_text(at(100))

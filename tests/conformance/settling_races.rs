@@ -3,26 +3,17 @@
 use reprieve::model::RecoveryStatus;
 use reprieve::store::{Outcome, Settle};
 use serde_json::json;
-use sqlx::AssertSqlSafe;
 
 use crate::harness::batches::waiting;
-use crate::harness::raw::Raw;
 use crate::harness::{Backend, at, attempt, backend, begin, claim, id, outbox_row, source};
-
-const WAITING: &str =
-    "select count(*) as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
 
 /// Lets the message of dead letter 1 die again in a transaction that is committed once `re_emitting` waits for it.
 async fn beside_a_second_death<T>(store: &Backend, re_emitting: impl Future<Output = T>) -> T {
-    let Raw::Postgres(pool) = &store.raw else { panic!("this is PostgreSQL") };
-    let mut application = pool.begin().await.unwrap();
     let moves =
         format!("select move_to_dead_letters('{}', 'wh_outbox', '{}', 8, 'late', null, 'g1')", id(2), source(1));
-    sqlx::raw_sql(AssertSqlSafe(moves)).execute(&mut *application).await.unwrap();
+    let application = store.transaction(&moves).await;
     let committing = async {
-        while store.value(WAITING).await != json!(1) {
-            tokio::task::yield_now().await;
-        }
+        store.until_one_waits().await;
         application.commit().await.unwrap();
     };
     tokio::join!(re_emitting, committing).0

@@ -5,14 +5,9 @@ use reprieve::model::decision::Standing;
 use reprieve::model::{Deferral, RecoveryStatus};
 use reprieve::store::{Begin, Begun, Ending, Seen, StreamTerms};
 use serde_json::json;
-use sqlx::AssertSqlSafe;
 
 use crate::harness::batches::Claimed;
-use crate::harness::raw::Raw;
 use crate::harness::{Backend, at, backend, claim, ending, id, stream, time_text};
-
-const WAITING: &str =
-    "select count(*) as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
 
 /// The second row of a stream, which a host is about to put off, since the first one sleeps.
 async fn claimed_behind(store: &Backend) -> (Claimed, Ending) {
@@ -30,14 +25,10 @@ async fn claimed_behind(store: &Backend) -> (Claimed, Ending) {
 
 /// Gives the first row up in a transaction that is committed once `beside` waits for it, or has been carried out.
 async fn given_up_beside<T>(store: &Backend, beside: impl Future<Output = T>) -> T {
-    let Raw::Postgres(pool) = &store.raw else { panic!("this is PostgreSQL") };
-    let mut operator = pool.begin().await.unwrap();
     let give_up = format!("select mark_dead_letter_permanently_failed('{}')", id(1));
-    sqlx::raw_sql(AssertSqlSafe(give_up)).execute(&mut *operator).await.unwrap();
+    let operator = store.transaction(&give_up).await;
     let committing = async {
-        while store.value(WAITING).await != json!(1) {
-            tokio::task::yield_now().await;
-        }
+        store.until_one_waits().await;
         operator.commit().await.unwrap();
     };
     tokio::join!(beside, committing).0

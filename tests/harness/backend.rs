@@ -4,7 +4,8 @@ use std::ops::Deref;
 
 use reprieve::model::DeadLetter;
 use reprieve::store::{Row, SharedStore, Store};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use sqlx::{AssertSqlSafe, Postgres, Transaction};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -126,6 +127,22 @@ impl Backend {
     /// Puts the `n`-th dead letter there, with some columns of its own.
     pub async fn dead(&self, n: u64, changes: Value) {
         self.insert("wh_dead_letters", &super::rows::with(super::dead_letter(n), changes)).await;
+    }
+
+    /// A transaction of another session of this PostgreSQL, which has run these statements.
+    pub async fn transaction(&self, sql: &str) -> Transaction<'static, Postgres> {
+        let Raw::Postgres(pool) = &self.raw else { panic!("this is PostgreSQL") };
+        let mut transaction = pool.begin().await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut *transaction).await.unwrap();
+        transaction
+    }
+
+    /// Returns once one session of this PostgreSQL waits for what another one has locked.
+    pub async fn until_one_waits(&self) {
+        const WAITING: &str = "select count(*) as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+        while self.value(WAITING).await != json!(1) {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Makes each insert into the outbox of a PostgreSQL wait for the advisory lock 42, which a test holds meanwhile.
