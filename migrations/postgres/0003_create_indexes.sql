@@ -5,14 +5,15 @@ create index concurrently if not exists wh_dead_letters_due_idx on wh_dead_lette
     ((coalesce(next_recovery_at, dead_lettered_at)), dead_lettered_at, dead_letter_id)
     where recovered_at is null and recovery_status not in (2, 3, 4) and operator_disposition not in (2, 3);
 
--- The siblings of a stream that are still open.
-create index concurrently if not exists wh_dead_letters_stream_idx on wh_dead_letters
-    (source_table, stream_id, perspective_name)
-    where recovered_at is null and recovery_status not in (3, 4) and stream_id is not null;
-
 -- The deaths of one message.
 create index concurrently if not exists wh_dead_letters_source_idx on wh_dead_letters
     (source_table, source_id, incarnation);
+
+-- Deaths that are not a message's first. Claiming and settling look here for a newer death of each row that they have
+-- in hand, and mostly find an index with nothing in it.
+create index concurrently if not exists wh_dead_letters_incarnation_idx on wh_dead_letters
+    (source_table, source_id, incarnation)
+    where incarnation > 1;
 
 -- Rows that died of the same error and are not settled. A settled row would cost every recovery another entry.
 create index concurrently if not exists wh_dead_letters_fingerprint_idx on wh_dead_letters
@@ -37,3 +38,33 @@ create index concurrently if not exists wh_dead_letters_retry_now_idx on wh_dead
 -- What was decided about a row.
 create index concurrently if not exists wh_dead_letter_decisions_row_idx on wh_dead_letter_decisions
     (dead_letter_id, decided_at);
+
+-- The open rows of a stream in the order of the stream: with its position a row stands before all that have none.
+create index concurrently if not exists wh_dead_letters_stream_order_idx on wh_dead_letters
+    ((reprieve_stream_key(source_table, stream_id, perspective_name)), (coalesce(source_position, 9223372036854775807)),
+        (coalesce(source_created_at, dead_lettered_at)), source_id, dead_letter_id)
+    where recovered_at is null and recovery_status not in (2, 3, 4) and operator_disposition not in (2, 3)
+        and stream_id is not null;
+
+-- The held rows of a stream in the same order.
+create index concurrently if not exists wh_dead_letters_stream_held_idx on wh_dead_letters
+    ((reprieve_stream_key(source_table, stream_id, perspective_name)), (coalesce(source_position, 9223372036854775807)),
+        (coalesce(source_created_at, dead_lettered_at)), source_id, dead_letter_id)
+    where recovered_at is null and recovery_status not in (3, 4) and operator_disposition <> 3
+        and (recovery_status = 2 or operator_disposition = 2) and stream_id is not null;
+
+-- The rows of a stream that wait for an earlier one, in the same order.
+create index concurrently if not exists wh_dead_letters_stream_waits_idx on wh_dead_letters
+    ((reprieve_stream_key(source_table, stream_id, perspective_name)), (coalesce(source_position, 9223372036854775807)),
+        (coalesce(source_created_at, dead_lettered_at)), source_id, dead_letter_id)
+    where deferral = 'stream';
+
+-- The open rows of a stream.
+create index concurrently if not exists wh_perspective_events_open_idx on wh_perspective_events
+    (stream_id, perspective_name)
+    where processed_at is null;
+
+-- What instances hold, for whoever looks for the dead ones among them.
+create index concurrently if not exists wh_perspective_events_owner_idx on wh_perspective_events
+    (instance_id, lease_expiry)
+    where processed_at is null and instance_id is not null;

@@ -69,7 +69,7 @@ on_both_empty! {
 
         let applied = store.migrate(false).await.unwrap();
 
-        assert!(applied.len() >= 3 && applied.is_sorted(), "{applied:?}");
+        assert!(applied.len() >= 3, "{applied:?}");
         store.check_schema().await.unwrap();
         for table in ["wh_dead_letters", "wh_recovery_batches", "wh_dead_letter_decisions", "wh_outbox", "wh_inbox",
             "wh_perspective_events", "wh_event_store", "wh_service_instances"] {

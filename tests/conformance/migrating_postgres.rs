@@ -26,17 +26,26 @@ fn an_index_that_was_left_invalid_is_rebuilt() {
 }
 
 #[test]
-fn an_index_that_a_later_one_replaced_is_dropped_and_not_made_again() {
+fn functions_of_an_earlier_host_are_replaced_and_those_of_a_later_one_stay() {
     let url = crate::harness::migrated_database();
     backend::run(async {
         let store = Backend::at(url, None).await;
-        let replaced = "select count(*) as n from pg_class where relname = 'wh_dead_letters_stream_idx'";
-        assert_eq!(store.value(replaced).await, json!(0));
-        store.execute("create index wh_dead_letters_stream_idx on wh_dead_letters (stream_id)").await;
+        let other = "create or replace function reprieve_release(p_batch_id uuid) returns void language sql as ''";
+        let is_other = "select prosrc = '' as it from pg_proc where proname = 'reprieve_release'";
+        let recorded = |number| format!("update reprieve_migrations set number = {number} where name = 'functions'");
 
-        store.migrate(false).await.unwrap();
+        store.execute(other).await;
+        store.execute(&recorded(28)).await;
+        assert!(matches!(store.check_schema().await, Err(StoreError::NotMigrated { .. })));
+        assert_eq!(store.migrate(false).await.unwrap(), ["functions"]);
+        assert_eq!(store.value(is_other).await, json!(false));
 
-        assert_eq!(store.value(replaced).await, json!(0));
+        store.execute(other).await;
+        store.execute("delete from reprieve_migrations where number = 28").await;
+        store.execute(&recorded(1_000_000)).await;
+        store.check_schema().await.unwrap();
+        assert_eq!(store.migrate(false).await.unwrap(), Vec::<String>::new());
+        assert_eq!(store.value(is_other).await, json!(true));
     });
 }
 

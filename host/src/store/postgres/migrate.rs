@@ -19,51 +19,49 @@ struct Migration {
     script: &'static str,
 }
 
-macro_rules! migration {
-    ($number:literal, $name:literal) => {
-        Migration {
-            number: $number,
-            name: $name,
-            script: include_str!(concat!("../../../../migrations/postgres/", $name, ".sql")),
-        }
+macro_rules! script {
+    ($name:literal) => {
+        include_str!(concat!("../../../../migrations/postgres/", $name, ".sql"))
     };
 }
 
-/// In the order in which they are applied. A released migration never changes.
+/// In the order in which they are applied. Numbers grow with each change of the schema, on either store: a released
+/// migration of a table or of an index never changes, and a change of a function takes the next number for all of them.
 const MIGRATIONS: &[Migration] = &[
-    migration!(1, "0001_create_work_tables"),
-    migration!(2, "0002_create_dead_letters"),
-    migration!(3, "0003_create_indexes"),
-    migration!(4, "0004_create_fingerprint"),
-    migration!(5, "0005_create_verbs"),
-    migration!(6, "0006_create_claim"),
-    migration!(7, "0007_create_begin"),
-    migration!(8, "0008_create_reemission"),
-    migration!(9, "0009_create_settle"),
-    migration!(10, "0010_create_rescue_and_sweep"),
-    migration!(11, "0011_create_signals"),
-    migration!(12, "0012_create_operator_functions"),
-    migration!(13, "0013_settle_at_once"),
-    migration!(14, "0014_create_perspective_functions"),
-    migration!(15, "0015_create_perspective_indexes"),
-    migration!(16, "0016_clear_policy_deferrals"),
-    migration!(17, "0017_create_incarnation_index"),
-    migration!(18, "0018_quicken_claim"),
-    migration!(19, "0019_forget_decisions"),
-    migration!(20, "0020_create_stream_indexes"),
-    migration!(21, "0021_forget_settled"),
-    migration!(22, "0022_find_earlier_rows"),
-    migration!(23, "0023_put_off_in_streams"),
-    migration!(24, "0024_settle_in_order"),
-    migration!(25, "0025_wake_streams_by_verbs"),
-    migration!(26, "0026_lock_in_order"),
-    migration!(27, "0027_keep_later_deaths"),
-    migration!(28, "0028_count_rows_passed"),
+    Migration { number: 1, name: "0001_create_work_tables", script: script!("0001_create_work_tables") },
+    Migration { number: DEAD_LETTERS, name: "0002_create_dead_letters", script: script!("0002_create_dead_letters") },
+    Migration { number: FUNCTIONS, name: "functions", script: FUNCTION_SCRIPT },
+    Migration { number: INDEXES, name: "0003_create_indexes", script: script!("0003_create_indexes") },
 ];
 
 const DEAD_LETTERS: i32 = 2;
-const INDEXES: [i32; 4] = [3, 15, 17, 20];
-const VERBS: i32 = 5;
+/// Its indexes need the functions.
+const INDEXES: i32 = 3;
+/// Functions are replaced as a whole where an earlier number of them is recorded.
+const FUNCTIONS: i32 = 29;
+
+/// Each function once, as it is now, in an order in which none needs a later one.
+const FUNCTION_SCRIPT: &str = concat!(
+    script!("functions/text"),
+    script!("functions/fingerprint"),
+    script!("functions/streams"),
+    script!("functions/move"),
+    script!("functions/reemission"),
+    script!("functions/recover"),
+    script!("functions/verbs"),
+    script!("functions/restore"),
+    script!("functions/settle"),
+    script!("functions/settle_apart"),
+    script!("functions/claim"),
+    script!("functions/begin"),
+    script!("functions/leases"),
+    script!("functions/sweep"),
+    script!("functions/operator"),
+    script!("functions/signals"),
+    script!("functions/retention"),
+    script!("functions/perspective_claim"),
+    script!("functions/perspective_report"),
+);
 
 const CREATE_BOOKKEEPING: &str = "create table if not exists reprieve_migrations (\
     number integer primary key, name text not null, checksum text not null, \
@@ -84,6 +82,17 @@ const FOLLOW_COLUMNS: &str = "select reprieve_create_restore()";
 
 const ACTION: &str = "migrate";
 
+impl Migration {
+    /// Whether a schema with these numbers has it. Functions of a later host, with which this one works, stay.
+    fn is_among(&self, numbers: &[i32]) -> bool {
+        if self.number == FUNCTIONS {
+            numbers.iter().any(|number| *number >= FUNCTIONS)
+        } else {
+            numbers.contains(&self.number)
+        }
+    }
+}
+
 impl PostgresStore {
     pub(super) async fn migrate_schema(&self, adopt: bool) -> Result<Vec<String>> {
         self.require_schema().await?;
@@ -93,8 +102,7 @@ impl PostgresStore {
         }
         let mut applied = Vec::new();
         for migration in MIGRATIONS {
-            // All that follow, since a later one may replace what an earlier one made.
-            let again = migration.number >= VERBS && !foreign.is_empty();
+            let again = migration.number == FUNCTIONS && !foreign.is_empty();
             if self.apply(migration, again, &foreign).await? {
                 applied.push(migration.name.to_owned());
             }
@@ -112,7 +120,7 @@ impl PostgresStore {
             other => other?,
         };
         let numbers: Vec<i32> = rows.iter().filter_map(|row| get(row, "number").ok()).collect();
-        if MIGRATIONS.iter().all(|migration| numbers.contains(&migration.number)) {
+        if MIGRATIONS.iter().all(|migration| migration.is_among(&numbers)) {
             Ok(())
         } else {
             Err(not_migrated())
@@ -135,7 +143,7 @@ impl PostgresStore {
         let done = self.with_retries(|| self.run_script(migration, again, foreign)).await?;
         match migration.number {
             DEAD_LETTERS if done => self.ensure_checks().await?,
-            number if INDEXES.contains(&number) => self.ensure_indexes(migration.script).await?,
+            INDEXES => self.ensure_indexes(migration.script).await?,
             _ => {}
         }
         if done {
@@ -150,21 +158,21 @@ impl PostgresStore {
         let refused = |error| self.refused(ACTION, error);
         sqlx::raw_sql(CREATE_BOOKKEEPING).execute(&mut *transaction).await.map_err(refused)?;
         let rows = self.query(APPLIED).fetch_all(&mut *transaction).await.map_err(refused)?;
-        let recorded = rows.iter().any(|row| get::<i32>(row, "number") == Ok(migration.number));
-        if recorded && !again {
+        let numbers: Vec<i32> = rows.iter().filter_map(|row| get(row, "number").ok()).collect();
+        if migration.is_among(&numbers) && !again {
             return Ok(false);
         }
-        if migration.number == VERBS {
+        if migration.number == FUNCTIONS {
             functions::drop_foreign(&mut transaction, foreign).await.map_err(refused)?;
         }
-        if !INDEXES.contains(&migration.number) {
+        if migration.number != INDEXES {
             sqlx::raw_sql(migration.script).execute(&mut *transaction).await.map_err(refused)?;
         }
         // Not before the foreign functions of a contract name are gone.
-        if migration.number >= VERBS {
+        if migration.number == FUNCTIONS {
             sqlx::raw_sql(MARK_FUNCTIONS).execute(&mut *transaction).await.map_err(refused)?;
         }
-        if !INDEXES.contains(&migration.number) && migration.number != DEAD_LETTERS {
+        if ![DEAD_LETTERS, INDEXES].contains(&migration.number) {
             self.record_in(&mut transaction, migration).await?;
         }
         transaction.commit().await.map_err(refused)?;
@@ -210,5 +218,19 @@ impl PostgresStore {
             .without_max_times()
             .with_jitter();
         step.retry(backoff).when(StoreError::is_transient).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sha2::{Digest, Sha256};
+
+    use super::*;
+
+    /// A host leaves functions alone that are recorded under their number: whoever changes one takes the next.
+    #[test]
+    fn functions_that_changed_have_another_number() {
+        let start: String = Sha256::digest(FUNCTION_SCRIPT).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!((FUNCTIONS, start.as_str()), (29, "a33274013332df58"), "raise FUNCTIONS, and write both down here");
     }
 }

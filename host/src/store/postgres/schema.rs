@@ -32,9 +32,6 @@ pub(crate) const INDEX_STATE: &str = "\
 const INDEX_LOOKS: u32 = 1200;
 const INDEX_PAUSE: Duration = Duration::from_millis(250);
 
-/// Made by a migration, and of no use any more since a later one made a better one.
-const RETIRED: [&str; 1] = ["wh_dead_letters_stream_idx"];
-
 impl PostgresStore {
     /// Adds the CHECKs without reading the table under a strong lock. One that old rows break is left out.
     pub(super) async fn ensure_checks(&self) -> Result<()> {
@@ -86,11 +83,7 @@ impl PostgresStore {
                 action: ACTION,
                 problem: format!("not an index: {statement}"),
             })?;
-            if RETIRED.contains(&name) {
-                self.drop_index(name).await?;
-            } else {
-                self.ensure_index(name, table, &statement).await?;
-            }
+            self.ensure_index(name, table, &statement).await?;
         }
         Ok(())
     }

@@ -11,17 +11,11 @@ use super::connect::Write;
 use super::values::{Cell, time_text};
 use crate::store::{Result, StoreError};
 
-/// The migrations, by the names under which PostgreSQL has them too.
+/// The migrations, by the names under which PostgreSQL has them too. Its functions are statements here.
 pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("0001_create_work_tables", include_str!("../../../../migrations/sqlite/0001_create_work_tables.sql")),
     ("0002_create_dead_letters", include_str!("../../../../migrations/sqlite/0002_create_dead_letters.sql")),
     ("0003_create_indexes", include_str!("../../../../migrations/sqlite/0003_create_indexes.sql")),
-    (
-        "0015_create_perspective_indexes",
-        include_str!("../../../../migrations/sqlite/0015_create_perspective_indexes.sql"),
-    ),
-    ("0016_clear_policy_deferrals", include_str!("../../../../migrations/sqlite/0016_clear_policy_deferrals.sql")),
-    ("0020_create_stream_indexes", include_str!("../../../../migrations/sqlite/0020_create_stream_indexes.sql")),
 ];
 
 const CREATE_BOOK: &str =

@@ -2,14 +2,6 @@
 -- rows. Whatever it cannot do at once (a row that is there already, a bad one, one that somebody else settled) ends it,
 -- and the batch is settled apart.
 
-do $$
-begin
-    if to_regproc('reprieve_settle_apart') is null then
-        alter function reprieve_settle rename to reprieve_settle_apart;
-    end if;
-end
-$$;
-
 -- What the statement for a source table is made of: its columns, as the catalogue has them now.
 create or replace function reprieve_source_shape(p_source_table text) returns text
 language sql stable as $$
@@ -129,106 +121,6 @@ begin
 end
 $$;
 
--- Re-emits a batch and dissolves it. No row: the batch was lost. The rows are settled at once where they can be, else
--- apart, which says what is in the way of each.
-create or replace function reprieve_settle(
-    p_batch_id uuid,
-    p_ids uuid[],
-    p_credits text[],
-    p_failure_statuses integer[],
-    p_failure_next timestamptz[],
-    p_failure_deferrals text[],
-    p_decision_ids uuid[],
-    p_decisions text[],
-    p_policy_names text[],
-    p_policy_digests text[],
-    p_attempts integer[],
-    p_rules text[],
-    p_inputs text[],
-    p_notes text[],
-    p_now timestamptz
-) returns table (dead_letter_id uuid, outcome text, problem text)
-language plpgsql volatile security invoker set search_path from current as $$
-#variable_conflict use_column
-begin
-    -- Begin has committed the attempts durably. A settle that a crash of the server takes back leaves its rows in the batch,
-    -- to be tried again at a further attempt; and whatever a consumer made of a row, it committed after this.
-    perform set_config('synchronous_commit', 'off', true);
-    if reprieve_settle_at_once(p_batch_id, p_ids, p_credits, p_decision_ids, p_decisions, p_policy_names,
-        p_policy_digests, p_attempts, p_rules, p_inputs, p_notes, coalesce(p_now, clock_timestamp()))
-    then
-        return query select r.id, 'recovered', null::text from unnest(p_ids) as r (id);
-    else
-        return query
-        select s.dead_letter_id, s.outcome, s.problem
-        from reprieve_settle_apart(p_batch_id, p_ids, p_credits, p_failure_statuses, p_failure_next,
-            p_failure_deferrals, p_decision_ids, p_decisions, p_policy_names, p_policy_digests, p_attempts, p_rules,
-            p_inputs, p_notes, p_now) s;
-    end if;
-end
-$$;
-
--- Recovers all rows of a batch or does nothing: false. An error of the infrastructure ends the whole call.
-create or replace function reprieve_settle_at_once(
-    p_batch_id uuid,
-    p_ids uuid[],
-    p_credits text[],
-    p_decision_ids uuid[],
-    p_decisions text[],
-    p_policy_names text[],
-    p_policy_digests text[],
-    p_attempts integer[],
-    p_rules text[],
-    p_inputs text[],
-    p_notes text[],
-    p_now timestamptz
-) returns boolean
-language plpgsql volatile security invoker
-set search_path from current set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
-set plan_cache_mode = force_generic_plan
-as $$
-declare
-    v_table text;
-    v_left integer := cardinality(p_ids);
-    v_rule jsonb;
-begin
-    delete from wh_recovery_batches b where b.batch_id = p_batch_id and b.phase = 'recovering' and b.ids = p_ids;
-    if not found then
-        return false;
-    end if;
-    -- Most batches are of one table: the one of its first row comes first.
-    foreach v_table in array
-        array(
-            select t.name from unnest(array['wh_outbox', 'wh_inbox', 'wh_perspective_events']) t (name)
-            order by t.name <> (select d.source_table from wh_dead_letters d where d.dead_letter_id = p_ids[1]))
-    loop
-        exit when v_left = 0;
-        v_left := v_left - reprieve_restore(v_table, p_ids, p_credits, p_now);
-    end loop;
-    if v_left > 0 then
-        raise sqlstate 'RP002';
-    end if;
-    -- Most batches have one rule: it is read once.
-    if p_rules[1] = all (p_rules) then
-        v_rule := p_rules[1];
-    end if;
-    insert into wh_dead_letter_decisions (decision_id, dead_letter_id, decided_at, decision, policy_name, policy_digest,
-        attempt, rule, inputs, note)
-    select r.decision_id, r.id, p_now, r.decision, r.policy_name, r.policy_digest, r.attempt,
-        case when v_rule is null then r.rule::jsonb else v_rule end, r.inputs::jsonb,
-        concat_ws('; ', r.note, 'recovered')
-    from unnest(p_ids, p_decision_ids, p_decisions, p_policy_names, p_policy_digests, p_attempts, p_rules, p_inputs,
-        p_notes)
-        as r (id, decision_id, decision, policy_name, policy_digest, attempt, rule, inputs, note);
-    return true;
-exception when others then
-    if reprieve_is_infrastructure(sqlstate) then
-        raise;
-    end if;
-    return false;
-end
-$$;
-
 -- Recovers those of the rows that are of one source table; how many there were. An error when one was not inserted, or
 -- has died again since the claim.
 create or replace function reprieve_restore(p_source_table text, p_ids uuid[], p_credits text[], p_now timestamptz)
@@ -262,5 +154,3 @@ begin
     return v_restored.inserted;
 end
 $$;
-
-select reprieve_create_restore();

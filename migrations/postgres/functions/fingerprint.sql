@@ -1,31 +1,5 @@
--- Error texts as they are stored, and what two occurrences of one fault have in common.
---
--- Both functions are followed step by step by the program's own code, which SQLite uses: a change here is a change
--- there, and a new version of the fingerprint.
-
-create or replace function reprieve_clean_text(p_text text) returns text
-language plpgsql immutable strict parallel safe
-set search_path = pg_catalog
-as $function$
-declare
-    v_max constant int := 65536;
-    v_mark constant text := E'\n[cut at 64 KiB]';
-    v_bytes bytea;
-    v_end int;
-begin
-    if octet_length(p_text) <= v_max then
-        return p_text;
-    end if;
-    v_bytes := convert_to(left(p_text, v_max), 'UTF8');
-    v_end := v_max - octet_length(v_mark);
-    -- A byte 10xxxxxx goes on with a character that began before it.
-    while get_byte(v_bytes, v_end) & 192 = 128 loop
-        v_end := v_end - 1;
-    end loop;
-    return convert_from(substring(v_bytes from 1 for v_end), 'UTF8') || v_mark;
-end
-$function$;
-
+-- What two occurrences of one fault have in common. Followed step by step by the program's own code, which SQLite uses: a
+-- change here is a change there, and a new version of the fingerprint.
 create or replace function reprieve_error_fingerprint(p_text text) returns varchar
 language plpgsql immutable strict parallel safe
 set search_path = pg_catalog

@@ -1,6 +1,18 @@
 -- Streams that keep their order: what stands before a row, and what is due once that is gone. A row's place in its stream is
 -- (source_position, with one before all without; source_created_at, else dead_lettered_at; source_id; dead_letter_id).
 
+-- The stream that a row stands in, as text; NULL when it stands in none.
+create or replace function reprieve_stream_key(p_source_table text, p_stream_id uuid, p_perspective_name text)
+returns text
+language sql immutable parallel safe as $$
+    select case
+        when p_stream_id is null or p_stream_id = '00000000-0000-0000-0000-000000000000' then null
+        when p_source_table = 'wh_perspective_events'
+        then p_source_table || '|' || p_stream_id::text || '|' || coalesce(p_perspective_name, '')
+        else p_source_table || '|' || p_stream_id::text
+    end
+$$;
+
 -- Dead letters in the order of their streams, each with the first row that stands before it: of those that are open, or
 -- with p_held also held, and not among p_ids. Rows that only an older death of a message stand in for, and those that
 -- take no part in the order, are passed: p_passed always, p_standing never, others by what the policy said last.
@@ -166,5 +178,15 @@ begin
                 lateral (select reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name)) k (key)
             where d.dead_letter_id = any (p_ids) and k.key is not null),
         coalesce(p_now, clock_timestamp()));
+end
+$$;
+
+-- Makes those due that waited for these rows, and tells the hosts.
+create or replace function reprieve_wake_hosts_behind(p_ids uuid[], p_now timestamptz) returns void
+language plpgsql volatile security invoker set search_path from current as $$
+begin
+    if reprieve_wake_behind(p_ids, p_now) > 0 then
+        perform pg_notify('wh_dead_letter_ready', '');
+    end if;
 end
 $$;

@@ -1,7 +1,7 @@
 -- What people do to dead letters, a chunk of ids at a time.
 
 -- Carries out an operator's verb and records it; what became of each id: `changed`, `unknown`, `recovered` or `busy`.
-create or replace function reprieve_change(
+create or replace function reprieve_change_rows(
     p_verb text,
     p_ids uuid[],
     p_decision_ids uuid[],
@@ -60,67 +60,22 @@ begin
 end
 $$;
 
--- Takes each row whose disposition an application set to RetryNow as one operator's retry.
-create or replace function reprieve_take_retries(p_limit integer, p_now timestamptz) returns bigint
+-- Carries out an operator's verb, and makes those due that waited for a row that is held or given up.
+create or replace function reprieve_change(
+    p_verb text,
+    p_ids uuid[],
+    p_decision_ids uuid[],
+    p_actor text,
+    p_note text,
+    p_now timestamptz
+) returns table (dead_letter_id uuid, result text)
 language plpgsql volatile security invoker set search_path from current as $$
-declare
-    v_now timestamptz := coalesce(p_now, clock_timestamp());
-    v_ids uuid[];
-    v_taken bigint;
+#variable_conflict use_column
 begin
-    select array_agg(l.dead_letter_id) into v_ids
-    from (
-        select d.dead_letter_id from wh_dead_letters d
-        where d.dead_letter_id in (
-                select x.dead_letter_id from wh_dead_letters x
-                where x.operator_disposition = 1 and x.recovered_at is null
-                    and x.dead_letter_id not in (
-                        select unnest(b.ids) from wh_recovery_batches b where b.expires_at > v_now)
-                order by x.dead_letter_id
-                limit p_limit)
-            and d.operator_disposition = 1 and d.recovered_at is null
-        order by d.dead_letter_id
-        for update
-    ) l;
-    update wh_dead_letters d
-    set recovery_status = 0, operator_disposition = 0, next_recovery_at = v_now, deferral = null,
-        replay_credit = '*', replay_credit_at = v_now, status_note = null
-    where d.dead_letter_id = any (v_ids);
-    get diagnostics v_taken = row_count;
-    insert into wh_dead_letter_decisions (dead_letter_id, decided_at, decision, attempt, rule, note)
-    select d.dead_letter_id, v_now, 'retry', d.recovery_attempts, jsonb_build_object('actor', d.operator_actor),
-        d.operator_notes
-    from wh_dead_letters d
-    where d.dead_letter_id = any (v_ids);
-    return v_taken;
-end
-$$;
-
--- Makes a chunk of the rows that the policy deferred due at once.
-create or replace function reprieve_clear_policy_deferrals(p_limit integer, p_now timestamptz) returns bigint
-language plpgsql volatile security invoker set search_path from current as $$
-declare
-    v_now timestamptz := coalesce(p_now, clock_timestamp());
-    v_ids uuid[];
-    v_cleared bigint;
-begin
-    select array_agg(l.dead_letter_id) into v_ids
-    from (
-        select d.dead_letter_id from wh_dead_letters d
-        where d.dead_letter_id in (
-                select x.dead_letter_id from wh_dead_letters x
-                where x.deferral in ('skip', 'policy-error') and x.recovered_at is null
-                    and x.recovery_status in (0, 1)
-                order by x.dead_letter_id
-                limit p_limit)
-            and d.deferral in ('skip', 'policy-error') and d.recovered_at is null and d.recovery_status in (0, 1)
-        order by d.dead_letter_id
-        for update
-    ) l;
-    update wh_dead_letters d
-    set next_recovery_at = v_now, deferral = null
-    where d.dead_letter_id = any (v_ids);
-    get diagnostics v_cleared = row_count;
-    return v_cleared;
+    return query
+    select c.dead_letter_id, c.result from reprieve_change_rows(p_verb, p_ids, p_decision_ids, p_actor, p_note, p_now) c;
+    if p_verb <> 'retry' then
+        perform reprieve_wake_hosts_behind(p_ids, p_now);
+    end if;
 end
 $$;

@@ -1,58 +1,4 @@
--- Dissolves the batches whose lease has ended. A credit that was there when the batch began pays for the attempt.
-create or replace function reprieve_rescue(p_max_policy_errors integer, p_now timestamptz)
-returns table (batches bigint, attempts bigint, policy_errors bigint)
-language plpgsql volatile security invoker set search_path from current as $$
-#variable_conflict use_column
-declare
-    v_now timestamptz := coalesce(p_now, clock_timestamp());
-    v_batch record;
-    v_changed bigint;
-begin
-    batches := 0;
-    attempts := 0;
-    policy_errors := 0;
-    for v_batch in
-        delete from wh_recovery_batches b
-        where b.batch_id in (
-            select x.batch_id from wh_recovery_batches x where x.expires_at <= v_now for update skip locked)
-        returning b.phase, b.ids, b.started_at
-    loop
-        batches := batches + 1;
-        perform from wh_dead_letters d where d.dead_letter_id = any (v_batch.ids) order by d.dead_letter_id for update;
-        if v_batch.phase = 'recovering' then
-            update wh_dead_letters d
-            set recovery_status = 0,
-                last_recovery_at = v_now,
-                recovery_attempts = d.recovery_attempts + case when c.pays then 0 else 1 end,
-                replay_credit = case when not c.pays then d.replay_credit end,
-                replay_credit_at = case when not c.pays then d.replay_credit_at end,
-                status_note = 'its host stopped before the attempt was done'
-            from (
-                select x.dead_letter_id,
-                    x.replay_credit is not null
-                        and coalesce(x.replay_credit_at <= v_batch.started_at, true) as pays
-                from wh_dead_letters x
-                where x.dead_letter_id = any (v_batch.ids)
-            ) c
-            where d.dead_letter_id = c.dead_letter_id and d.recovered_at is null and d.recovery_status in (0, 1);
-            get diagnostics v_changed = row_count;
-            attempts := attempts + v_changed;
-        else
-            update wh_dead_letters d
-            set policy_errors = d.policy_errors + 1,
-                recovery_status = case when d.policy_errors + 1 >= p_max_policy_errors then 2 else 0 end,
-                next_recovery_at = case when d.policy_errors + 1 < p_max_policy_errors
-                    then v_now + least(interval '1 minute' * 2 ^ least(d.policy_errors, 10), interval '1 hour') end,
-                deferral = case when d.policy_errors + 1 < p_max_policy_errors then 'policy-error' end,
-                status_note = 'its host stopped while the policy was asked'
-            where d.dead_letter_id = any (v_batch.ids) and d.recovered_at is null and d.recovery_status in (0, 1);
-            get diagnostics v_changed = row_count;
-            policy_errors := policy_errors + v_changed;
-        end if;
-    end loop;
-    return next;
-end
-$$;
+-- What makes many rows due at once, in chunks.
 
 -- One chunk of a generation sweep, oldest first, going on after a place; `p_limit` NULL sweeps the rest. The rows fall
 -- due spread over the stagger: the one in place `p_first` of `p_total` that much of it after `p_now`.
@@ -119,6 +65,83 @@ begin
     if swept > 0 then
         perform pg_notify('wh_dead_letter_ready', '');
     end if;
+    return next;
+end
+$$;
+
+-- Takes each row whose disposition an application set to RetryNow as one operator's retry.
+create or replace function reprieve_take_retries(p_limit integer, p_now timestamptz) returns bigint
+language plpgsql volatile security invoker set search_path from current as $$
+declare
+    v_now timestamptz := coalesce(p_now, clock_timestamp());
+    v_ids uuid[];
+    v_taken bigint;
+begin
+    select array_agg(l.dead_letter_id) into v_ids
+    from (
+        select d.dead_letter_id from wh_dead_letters d
+        where d.dead_letter_id in (
+                select x.dead_letter_id from wh_dead_letters x
+                where x.operator_disposition = 1 and x.recovered_at is null
+                    and x.dead_letter_id not in (
+                        select unnest(b.ids) from wh_recovery_batches b where b.expires_at > v_now)
+                order by x.dead_letter_id
+                limit p_limit)
+            and d.operator_disposition = 1 and d.recovered_at is null
+        order by d.dead_letter_id
+        for update
+    ) l;
+    update wh_dead_letters d
+    set recovery_status = 0, operator_disposition = 0, next_recovery_at = v_now, deferral = null,
+        replay_credit = '*', replay_credit_at = v_now, status_note = null
+    where d.dead_letter_id = any (v_ids);
+    get diagnostics v_taken = row_count;
+    insert into wh_dead_letter_decisions (dead_letter_id, decided_at, decision, attempt, rule, note)
+    select d.dead_letter_id, v_now, 'retry', d.recovery_attempts, jsonb_build_object('actor', d.operator_actor),
+        d.operator_notes
+    from wh_dead_letters d
+    where d.dead_letter_id = any (v_ids);
+    return v_taken;
+end
+$$;
+
+-- Looks at a chunk of the rows that a policy put off, in the order of their ids, and makes those due that another policy
+-- than the one with this digest put off; with p_unknown also those of which the policy is not known, as after the death
+-- of a host that was deciding. Fewer looked at than asked for: that was the last chunk.
+create or replace function reprieve_clear_policy_deferrals(
+    p_digest text,
+    p_unknown boolean,
+    p_after uuid,
+    p_limit integer,
+    p_now timestamptz)
+returns table (looked_at bigint, cleared bigint, last_id uuid)
+language plpgsql volatile security invoker set search_path from current as $$
+declare
+    v_ids uuid[];
+begin
+    select array_agg(x.dead_letter_id order by x.dead_letter_id) into v_ids
+    from (
+        select d.dead_letter_id from wh_dead_letters d
+        where d.deferral in ('skip', 'policy-error') and (p_after is null or d.dead_letter_id > p_after)
+        order by d.dead_letter_id
+        limit p_limit
+    ) x;
+    looked_at := coalesce(cardinality(v_ids), 0);
+    last_id := v_ids[looked_at];
+
+    select array_agg(l.dead_letter_id) into v_ids
+    from (
+        select d.dead_letter_id from wh_dead_letters d
+        where d.dead_letter_id = any (v_ids)
+            and d.deferral in ('skip', 'policy-error') and d.recovered_at is null and d.recovery_status in (0, 1)
+            and (d.policy_error_digest <> p_digest or d.policy_error_digest is null and p_unknown)
+        order by d.dead_letter_id
+        for update
+    ) l;
+    update wh_dead_letters d
+    set next_recovery_at = coalesce(p_now, clock_timestamp()), deferral = null
+    where d.dead_letter_id = any (v_ids);
+    get diagnostics cleared = row_count;
     return next;
 end
 $$;

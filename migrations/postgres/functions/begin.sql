@@ -1,11 +1,6 @@
 -- Carries out what was decided about a batch. NULL: the batch was lost. Else the ids of the endings that were applied: one
 -- that waits for a row that has gone out of its way since is not.
-drop function if exists reprieve_begin(uuid, uuid[], uuid[], timestamptz[], text[], integer[], timestamptz[], text[], text[],
-    integer[], text[], uuid[], text[], text[], text[], integer[], text[], text[], text[], timestamptz);
-drop function if exists reprieve_begin(uuid, uuid[], uuid[], timestamptz[], text[], integer[], timestamptz[], text[], text[],
-    integer[], text[], uuid[], text[], text[], text[], integer[], text[], text[], text[], timestamptz, uuid[], boolean);
-
-create function reprieve_begin(
+create or replace function reprieve_begin(
     p_batch_id uuid,
     p_recover uuid[],
     p_ids uuid[],
