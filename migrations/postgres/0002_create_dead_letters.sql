@@ -39,7 +39,9 @@ create table if not exists wh_recovery_batches (
     started_at timestamptz not null,
     expires_at timestamptz not null,
     constraint wh_recovery_batches_phase_check check (phase in ('deciding', 'recovering'))
-);
+)
+-- A batch of 200 is longer than a row from which values are compressed and kept elsewhere: each claim reads them all.
+with (toast_tuple_target = 8160);
 
 create table if not exists wh_dead_letter_decisions (
     decision_id uuid primary key default gen_random_uuid(),

@@ -128,13 +128,14 @@ fn a_claim_through_a_proxy_sees_the_claim_that_it_waited_for() {
             generation: "g1",
             max: 10,
             after: None,
+            whole_streams: false,
             lease: LEASE,
             now: Some(at(100)),
         };
         let meanwhile = async {
             store.until_one_waits().await;
             let claims = format!(
-                "select reprieve_claim_in_pass(gen_random_uuid(), gen_random_uuid(), 'g1', 10, null, null, null, 60, '{}')",
+                "select reprieve_claim_rows(gen_random_uuid(), gen_random_uuid(), 'g1', 10, null, null, null, false, 60, '{}')",
                 time_text(at(100))
             );
             sqlx::raw_sql(AssertSqlSafe(claims)).execute(&mut *other).await.unwrap();

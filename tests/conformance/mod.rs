@@ -41,3 +41,4 @@ mod surveying;
 mod sweeping;
 mod sweeping_batches;
 mod unreadable;
+mod whole_streams;

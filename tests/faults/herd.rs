@@ -69,7 +69,7 @@ async fn asked(store: &Backend, hosts: u32, dying: Option<u64>) -> i64 {
 
 async fn calls(store: &Backend) -> i64 {
     let sum = "select coalesce(sum(calls), 0)::bigint as n from pg_stat_user_functions
-        where funcname in ('reprieve_due', 'reprieve_claim', 'reprieve_rescue', 'reprieve_take_retries')";
+        where funcname in ('reprieve_due', 'reprieve_claim_rows', 'reprieve_rescue', 'reprieve_take_retries')";
     store.value(sum).await.as_i64().unwrap()
 }
 

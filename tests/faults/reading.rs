@@ -10,8 +10,8 @@ use crate::recovery::host::{Told, host};
 
 /// A claim at the time 60, undone again.
 const CLAIM: &str = "explain (analyze, buffers, format json)
-    select * from reprieve_claim_in_pass('01900000-0000-7000-8000-000000000000', '01900000-0000-7000-8000-000000000001', 'g1',
-        200, null, null, null, 60, timestamptz '2026-01-01T00:01:00Z')";
+    select * from reprieve_claim_rows('01900000-0000-7000-8000-000000000000', '01900000-0000-7000-8000-000000000001', 'g1',
+        200, null, null, null, false, 60, timestamptz '2026-01-01T00:01:00Z')";
 
 /// Pages that an explained statement looked at.
 fn pages(explained: &Value) -> u64 {

@@ -41,6 +41,11 @@ pub async fn claim(store: &dyn Store, max: u32, now: Timestamp) -> Claimed {
     claim_after(store, "g1", max, None, now).await
 }
 
+/// Claims whole streams, going on after a row.
+pub async fn claim_streams(store: &dyn Store, max: u32, after: Option<Cursor>, now: Timestamp) -> Claimed {
+    claimed(store, ClaimRequest { whole_streams: true, ..claiming("g1", max, after, now) }).await
+}
+
 /// Claims for a host of a generation, going on after a row.
 pub async fn claim_after(
     store: &dyn Store,
@@ -49,9 +54,16 @@ pub async fn claim_after(
     after: Option<Cursor>,
     now: Timestamp,
 ) -> Claimed {
-    let batch_id = Uuid::now_v7();
-    let request = ClaimRequest { batch_id, owner: instance(1), generation, max, after, lease: LEASE, now: Some(now) };
-    Claimed { batch_id, claim: store.claim(&request).await.expect("claim") }
+    claimed(store, claiming(generation, max, after, now)).await
+}
+
+fn claiming(generation: &str, max: u32, after: Option<Cursor>, now: Timestamp) -> ClaimRequest<'_> {
+    let (batch_id, owner, now) = (Uuid::now_v7(), instance(1), Some(now));
+    ClaimRequest { batch_id, owner, generation, max, after, whole_streams: false, lease: LEASE, now }
+}
+
+async fn claimed(store: &dyn Store, request: ClaimRequest<'_>) -> Claimed {
+    Claimed { batch_id: request.batch_id, claim: store.claim(&request).await.expect("claim") }
 }
 
 /// Carries out the decisions about a batch.
@@ -80,6 +92,7 @@ pub async fn recover_all(store: &dyn Store, now: Timestamp) -> Vec<Settled> {
 pub fn attempt(entry: &DeadLetter, on_failure: Standing) -> Attempt {
     Attempt {
         dead_letter_id: entry.dead_letter_id,
+        source_table: entry.source_table,
         in_order: false,
         credit: entry.replay_credit.clone(),
         on_failure,

@@ -19,7 +19,7 @@ pub mod server;
 
 pub use arrivals::{arrivals, watch_arrivals};
 pub use backend::Backend;
-pub use batches::{attempt, begin, claim, claim_after, ending, recover_all, settle};
+pub use batches::{attempt, begin, claim, claim_after, claim_streams, ending, recover_all, settle};
 pub use clock::{T0, at, id, instance, source, stream, time_text};
 pub use databases::{empty_database, migrated_database};
 pub use program::{Program, Run, reprieve};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use reprieve::model::decision::{Siblings, after_policy_error};
 use reprieve::model::time::later;
-use reprieve::model::{RecoveryStatus, StreamMode};
+use reprieve::model::{Deferral, RecoveryStatus, StreamMode};
 use reprieve::store::{Begin, Begun, Candidate, Claim, ClaimRequest, Cursor, Ending};
 use uuid::Uuid;
 
@@ -19,25 +19,28 @@ pub const RESERVED_FOR: Duration = Duration::from_secs(60 * 60);
 /// The calls of a policy that may fail on a row.
 pub const MAX_POLICY_ERRORS: u32 = 3;
 
+fn cursor(letter: &Letter) -> Cursor {
+    Cursor { due_at: letter.due_at(), dead_lettered_at: letter.died_at, dead_letter_id: letter.id }
+}
+
 impl World {
     /// Takes due rows, in the order in which they fall due, that nobody has and whose streams nobody has.
     pub fn claim(&mut self, request: &ClaimRequest<'_>) -> Claim {
-        let cursor = |letter: &Letter| Cursor {
-            due_at: letter.due_at(),
-            dead_lettered_at: letter.died_at,
-            dead_letter_id: letter.id,
-        };
         let mut due: Vec<&Letter> =
             self.letters.iter().filter(|letter| self.is_free(letter, request.generation)).collect();
         due.retain(|letter| request.after.is_none_or(|after| cursor(letter) > after));
         due.sort_by_key(|letter| cursor(letter));
+        let mut resume = due.get(request.max as usize - 1).map(|letter| cursor(letter));
+        if request.whole_streams {
+            (due, resume) = self.bring_along(due, request);
+        }
         due.truncate(request.max as usize);
         let full = due.len() == request.max as usize;
         let claim = Claim {
             now: self.now,
             rows: due.iter().map(|letter| self.candidate(letter)).collect(),
-            cursor: due.last().filter(|_| full).map(|letter| cursor(letter)),
-            unbroken: due.last().filter(|_| full).map(|letter| cursor(letter)),
+            cursor: resume.or(request.after).or(Some(Cursor::FRONT)).filter(|_| full),
+            crowded: false,
             unreadable: Vec::new(),
         };
         if !due.is_empty() {
@@ -53,6 +56,41 @@ impl World {
             self.batches.push(batch);
         }
         claim
+    }
+
+    /// The rows with those of their streams that come along, as far as there is room; and the place of the last row up to
+    /// which all are among them.
+    fn bring_along<'a>(
+        &'a self,
+        due: Vec<&'a Letter>,
+        request: &ClaimRequest<'_>,
+    ) -> (Vec<&'a Letter>, Option<Cursor>) {
+        let (mut brought, mut resume, mut streams) = (Vec::<&Letter>::new(), None, HashSet::new());
+        for letter in due {
+            let room = request.max as usize - brought.len();
+            if let Some(stream) = self.stream(letter).filter(|stream| streams.insert(*stream)) {
+                let mut open: Vec<&Letter> = self.letters.iter().filter(|other| other.is_open()).collect();
+                open.retain(|other| self.stream(other) == Some(stream));
+                open.sort_by_key(|other| self.place(other));
+                let is_due = |other: &Letter| self.is_free(other, request.generation);
+                let waits = |other: &Letter| {
+                    other.deferral == Some(Deferral::Stream) && !self.is_reserved(other, request.generation)
+                };
+                // What waits comes with the one that it waits for; the first of all waits for a held one.
+                let brings = open.first().is_some_and(|first| is_due(first));
+                brought
+                    .extend(open.into_iter().take_while(|other| brings && (is_due(other) || waits(other))).take(room));
+            }
+            if !brought.iter().any(|other| other.id == letter.id) {
+                if brought.len() == request.max as usize {
+                    break;
+                }
+                brought.push(letter);
+            }
+            resume = Some(cursor(letter));
+        }
+        brought.sort_by_key(|letter| cursor(letter));
+        (brought, resume)
     }
 
     fn is_free(&self, letter: &Letter, generation: &str) -> bool {

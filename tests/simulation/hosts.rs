@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use reprieve::model::Answers;
+use reprieve::model::{Answers, Deferral};
 use reprieve::recovery::plan::{Asking, Terms};
 use reprieve::recovery::planned::Plan;
 use reprieve::recovery::record::Asked;
@@ -151,6 +151,7 @@ impl Host {
             generation: &generation,
             max,
             after: self.after,
+            whole_streams: self.batches.is_multiple_of(2),
             lease: LEASE,
             now: None,
         };
@@ -175,7 +176,10 @@ impl Host {
     fn plan(&mut self, world: &World, mut rows: Vec<Candidate>) -> Phase {
         let now = self.scan_at.unwrap_or(world.now);
         let claimed = rows.len();
-        rows.retain(|row| row.entry.next_recovery_at.is_none_or(|due_at| due_at <= now));
+        rows.retain(|row| {
+            row.entry.next_recovery_at.is_none_or(|due_at| due_at <= now)
+                || row.entry.deferral == Some(Deferral::Stream)
+        });
         if rows.len() < claimed {
             self.after = None;
         }

@@ -10,7 +10,8 @@ fn settle_at_once(database: &Psql, ns: &[u64]) -> String {
     database.run(&format!(
         "insert into wh_recovery_batches (batch_id, owner, generation, phase, ids, started_at, expires_at)
          values ('{batch}', '{batch}', 'g1', 'recovering', {ids}, now(), now() + interval '1 minute');
-         select reprieve_settle_at_once('{batch}', {ids}, array_fill(null::text, array[cardinality(i)]),
+         select reprieve_settle_at_once('{batch}', {ids},
+           array(select distinct source_table from wh_dead_letters where dead_letter_id = any (i)), array_fill(null::text, array[cardinality(i)]),
            array(select gen_random_uuid() from unnest(i)), array_fill('recover'::text, array[cardinality(i)]),
            array_fill('Careful'::text, array[cardinality(i)]), array_fill('abc'::text, array[cardinality(i)]),
            array_fill(1, array[cardinality(i)]), array_fill('{{}}'::text, array[cardinality(i)]),

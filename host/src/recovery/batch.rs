@@ -16,6 +16,7 @@ use super::report::Report;
 use super::scan::{Pass, ScanError, Scanner};
 use super::streams::line_up;
 use super::{RecoveryOptions, ScanCounts};
+use crate::model::Deferral;
 use crate::model::view::PolicyView;
 use crate::store::{Begin, Begun, Candidate, Claim, Outcome, Settle, Settled, StoreError, StreamTerms};
 
@@ -53,7 +54,7 @@ impl Batch {
         }
         let now = *asker.now.get_or_insert(self.claim.now);
         let claimed = self.claim.rows.len();
-        let rows: Vec<Candidate> = self.claim.rows.into_iter().filter(|row| due_at(row) <= now).collect();
+        let rows: Vec<Candidate> = self.claim.rows.into_iter().filter(|row| is_of_scan(row, now)).collect();
         let past_the_scan = rows.len() < claimed;
         if claimed == 0 {
             return Ok(Worked { counts: report.counts(), past_the_scan });
@@ -61,19 +62,16 @@ impl Batch {
         let lease = Lease { scanner, batch_id: self.id };
         let mut begun = false;
         let done = async {
-            let decided = async {
-                let plan = decide_rows(scanner, asker, rows, now).await?;
-                Ok::<_, ScanError>((plan, pass.lane().await))
-            };
-            let (plan, _lane) = tokio::select! {
-                decided = decided => decided?,
+            let (plan, in_order) = tokio::select! {
+                decided = decide_rows(scanner, asker, rows, now) => decided?,
                 () = lease.lost() => {
                     report.lost();
                     return Ok(());
                 }
                 () = scanner.shutdown.cancelled() => return Ok(scanner.store.release(self.id).await?),
             };
-            Ok(commit(scanner, &lease, &plan, &mut report, &mut begun).await?)
+            pass.keep_order(2 * in_order > plan.rows.len()).await;
+            Ok(commit(scanner, pass, &lease, &plan, &mut report, &mut begun).await?)
         }
         .await;
         // What the database refuses as a whole would come back for ever. An attempt has been counted by then, and the
@@ -87,23 +85,24 @@ impl Batch {
     }
 }
 
-fn due_at(row: &Candidate) -> Timestamp {
-    row.entry.next_recovery_at.unwrap_or(Timestamp::MIN)
+/// Whether a row was due when the scan began; one that waits for another of its stream comes along with that one.
+fn is_of_scan(row: &Candidate, now: Timestamp) -> bool {
+    row.entry.next_recovery_at.is_none_or(|due_at| due_at <= now) || row.entry.deferral == Some(Deferral::Stream)
 }
 
-/// Asks about the rows and plans each.
+/// Asks about the rows and plans each; how many of them keep the order of their stream.
 async fn decide_rows(
     scanner: &Scanner,
     asker: &mut Asker,
     mut rows: Vec<Candidate>,
     now: Timestamp,
-) -> Result<Plan, ScanError> {
+) -> Result<(Plan, usize), ScanError> {
     let views: Vec<PolicyView> = rows.iter().map(|row| PolicyView::of(&row.entry)).collect();
     let inputs: Vec<String> = views.iter().map(inputs).collect();
     let askings = asker.ask(scanner, &rows, views, now).await?;
     let terms = terms(&scanner.options, now);
     let places = line_up(scanner, &mut rows, &askings, terms).await?;
-    Ok(Plan::of(rows.into_iter().zip(inputs).collect(), askings, &places, terms))
+    Ok((Plan::of(rows.into_iter().zip(inputs).collect(), askings, &places, terms), places.len()))
 }
 
 fn terms(options: &RecoveryOptions, now: Timestamp) -> Terms {
@@ -118,6 +117,7 @@ fn terms(options: &RecoveryOptions, now: Timestamp) -> Terms {
 /// Carries the plan out and reports what was committed; `begun` tells whether the attempts have been counted.
 async fn commit(
     scanner: &Scanner,
+    pass: &Pass,
     lease: &Lease<'_>,
     plan: &Plan,
     report: &mut Report,
@@ -140,10 +140,15 @@ async fn commit(
     }
     let attempts = &*plan.going(&ended);
     let settle = Settle { batch_id: lease.batch_id, attempts, streams, now: scanner.now };
-    let started = Instant::now();
-    let settled = lease.kept(settle_in_the_end(scanner, &settle)).await;
-    scanner.metrics.settle(started.elapsed());
-    let outcomes: HashMap<Uuid, Outcome> = settled?.into_iter().map(|row| (row.dead_letter_id, row.outcome)).collect();
+    let settled = lease.kept(async {
+        let _lane = pass.lane().await;
+        let started = Instant::now();
+        let settled = settle_in_the_end(scanner, &settle).await;
+        scanner.metrics.settle(started.elapsed());
+        settled
+    });
+    let outcomes: HashMap<Uuid, Outcome> =
+        settled.await?.into_iter().map(|row| (row.dead_letter_id, row.outcome)).collect();
     report.settled(rows, &outcomes);
     Ok(())
 }

@@ -81,6 +81,7 @@ pub fn step(candidate: &Candidate, inputs: String, asking: &Asking, terms: Terms
     match decision {
         Decision::Recover { on_credit } => Step::Attempt(Attempt {
             dead_letter_id: entry.dead_letter_id,
+            source_table: entry.source_table,
             credit: entry.replay_credit.clone().filter(|_| on_credit),
             in_order: answers.stream_mode == StreamMode::TailAware && entry.stream().is_some(),
             on_failure: after_failure(entry, &answers.policy, on_credit, terms.now),

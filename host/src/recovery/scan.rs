@@ -78,7 +78,8 @@ pub struct Scanner {
 ///
 /// A lane that reads to the end while others have batches in hand is done: what it passed may be of their streams, and
 /// the others go on behind their own rows. Only when nobody has any is the pass at its end. Nor is a batch decided ahead
-/// where rows were passed since batches in hand have their streams: there are too few streams for so many batches.
+/// where there are too few streams for so many batches. Where the policy keeps the order of streams, claims take whole
+/// streams: row by row, they would be met before earlier ones of their streams and put off, each for a recorded decision.
 #[derive(Debug)]
 pub struct Pass {
     place: Mutex<Place>,
@@ -92,6 +93,8 @@ struct Place {
     ended: bool,
     /// Batches in hand.
     working: u32,
+    /// Whether most rows of the last batch keep the order of their streams.
+    in_order: bool,
 }
 
 impl Pass {
@@ -112,6 +115,11 @@ impl Pass {
     /// Lets the other lanes stop at their next claim.
     pub(super) async fn end(&self) {
         self.place.lock().await.ended = true;
+    }
+
+    /// Has the next claims take whole streams, or rows by themselves.
+    pub(super) async fn keep_order(&self, in_order: bool) {
+        self.place.lock().await.in_order = in_order;
     }
 
     async fn worked(&self) {
@@ -225,6 +233,7 @@ impl Scanner {
             generation: &generation,
             max,
             after: place.after,
+            whole_streams: place.in_order,
             lease: self.options.lease,
             now: self.now,
         };
@@ -237,9 +246,9 @@ impl Scanner {
             }
         };
         let at_the_end = claim.cursor.is_none();
-        let is_crowded = claim.unbroken != claim.cursor && place.working >= pass.most;
+        let is_crowded = claim.crowded && place.working >= pass.most;
         place.ended = at_the_end && place.working == 0;
-        place.after = claim.unbroken.or(place.after);
+        place.after = claim.cursor.or(place.after);
         place.working += 1;
         Ok(Some(Claimed { batch: Batch::new(request.batch_id, claim), last: at_the_end || is_crowded }))
     }

@@ -112,9 +112,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::RecoveryStatus;
     use crate::model::decision::Standing;
     use crate::model::json::parse_entry;
+    use crate::model::{RecoveryStatus, SourceTable};
     use crate::recovery::record::Asked;
     use crate::store::DecisionRecord;
 
@@ -129,6 +129,7 @@ mod tests {
     fn attempt(n: u128, in_order: bool) -> Attempt {
         Attempt {
             dead_letter_id: Uuid::from_u128(n),
+            source_table: SourceTable::Outbox,
             credit: None,
             in_order,
             on_failure: Standing { status: RecoveryStatus::Pending, next_recovery_at: None, deferral: None },

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::streams::StreamTerms;
-use crate::model::DeadLetter;
 use crate::model::decision::{Siblings, Standing};
+use crate::model::{DeadLetter, SourceTable};
 
 /// The place of a row in the order in which rows fall due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,6 +18,12 @@ pub struct Cursor {
     pub dead_lettered_at: Timestamp,
     /// Then by id.
     pub dead_letter_id: Uuid,
+}
+
+impl Cursor {
+    /// Before every row.
+    pub const FRONT: Self =
+        Self { due_at: Timestamp::MIN, dead_lettered_at: Timestamp::MIN, dead_letter_id: Uuid::nil() };
 }
 
 /// What to claim.
@@ -33,6 +39,10 @@ pub struct ClaimRequest<'a> {
     pub max: u32,
     /// Go on after this row; `None` starts a pass at the front.
     pub after: Option<Cursor>,
+    /// Each row that is met brings the first of its stream along, up to one that neither is due nor waits for another of
+    /// them, so that they can be recovered in their order at once. Rows by themselves do better without: the oldest of all
+    /// streams come first then.
+    pub whole_streams: bool,
     /// How long the batch lasts.
     pub lease: Duration,
     /// The clock; `None` is the database's.
@@ -46,11 +56,12 @@ pub struct Claim {
     pub now: Timestamp,
     /// The rows, in the order in which they fell due. No batch exists when this is empty.
     pub rows: Vec<Candidate>,
-    /// The last row that was looked at; `None` when the pass reached the end of what is due.
+    /// Where the pass goes on; `None` when it reached the end of what is due. Rows that were passed since their streams are
+    /// in another batch of the same owner lie behind it, so that the pass meets them again in their order.
     pub cursor: Option<Cursor>,
-    /// The last row up to which none was passed for being in another batch of the same owner, or in a stream of one: a
-    /// pass that goes on after it meets those again in their order. `None` when the first row that was met is one.
-    pub unbroken: Option<Cursor>,
+    /// Whether more rows were passed so than were taken, as far as the store can tell: there are too few streams for so
+    /// many batches.
+    pub crowded: bool,
     /// Rows that could not be read: their id as text and what is wrong. They are held now.
     pub unreadable: Vec<(String, String)>,
 }
@@ -154,6 +165,8 @@ pub enum Begun {
 pub struct Attempt {
     /// Which.
     pub dead_letter_id: Uuid,
+    /// The table that it goes back to.
+    pub source_table: SourceTable,
     /// The credit that pays for it, as it was claimed; `None` counts in `recovery_attempts`.
     pub credit: Option<String>,
     /// Whether it is re-emitted only when no earlier row of its stream that is in order, too, was left behind.

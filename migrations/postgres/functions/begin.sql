@@ -51,9 +51,11 @@ begin
                 policy_errors = e.policy_errors,
                 policy_error_digest = e.policy_error_digest
             from unnest(p_ids, p_seen_next, p_seen_credits, p_statuses, p_next, p_deferrals, p_status_notes,
-                p_policy_errors, p_policy_error_digests, p_seen_predecessors)
+                p_policy_errors, p_policy_error_digests, p_seen_predecessors, p_decision_ids, p_decisions,
+                p_policy_names, p_policy_digests, p_attempts, p_rules, p_inputs, p_notes)
                 as e (id, seen_next, seen_credit, status, next_recovery_at, deferral, status_note, policy_errors,
-                    policy_error_digest, predecessor)
+                    policy_error_digest, predecessor, decision_id, decision, policy_name, policy_digest, attempt, rule,
+                    inputs, note)
             where d.dead_letter_id = e.id and d.recovered_at is null and d.recovery_status in (0, 1)
                 and d.operator_disposition not in (2, 3)
                 and d.next_recovery_at is not distinct from e.seen_next
@@ -63,25 +65,22 @@ begin
                     where s.dead_letter_id = e.predecessor and s.recovered_at is null
                         and s.recovery_status not in (3, 4) and s.operator_disposition <> 3
                         and (p_held_blocks or s.recovery_status <> 2 and s.operator_disposition <> 2)))
-            returning d.dead_letter_id, d.recovery_status, d.stream_id
+            returning d.dead_letter_id, d.recovery_status, d.stream_id, e.decision_id, e.decision, e.policy_name,
+                e.policy_digest, e.attempt, e.rule::jsonb as rule, e.inputs, e.note
         ),
         recorded as (
             insert into wh_dead_letter_decisions (decision_id, dead_letter_id, decided_at, decision, policy_name,
                 policy_digest, attempt, rule, inputs, note)
-            select r.decision_id, r.id, v_now, r.decision, r.policy_name, r.policy_digest, r.attempt, r.rule::jsonb,
-                r.inputs::jsonb, r.note
-            from unnest(p_ids, p_decision_ids, p_decisions, p_policy_names, p_policy_digests, p_attempts, p_rules,
-                p_inputs, p_notes)
-                as r (id, decision_id, decision, policy_name, policy_digest, attempt, rule, inputs, note)
-            join ended on ended.dead_letter_id = r.id
-            where r.decision is not null
+            select e.decision_id, e.dead_letter_id, v_now, e.decision, e.policy_name, e.policy_digest, e.attempt, e.rule,
+                e.inputs::jsonb, e.note
+            from ended e
+            where e.decision is not null
         )
-        select coalesce(array_agg(ended.dead_letter_id), '{}'),
-            array_agg(ended.dead_letter_id) filter (
-                where ended.stream_id is not null
-                    and (ended.recovery_status <> 0 or r.rule::jsonb ->> 'stream_mode' = 'per-message'))
+        select coalesce(array_agg(e.dead_letter_id), '{}'),
+            array_agg(e.dead_letter_id) filter (
+                where e.stream_id is not null and (e.recovery_status <> 0 or e.rule ->> 'stream_mode' = 'per-message'))
         into v_ended, v_out_of_the_way
-        from ended join unnest(p_ids, p_rules) as r (id, rule) on r.id = ended.dead_letter_id;
+        from ended e;
         if v_out_of_the_way is not null then
             perform reprieve_wake_behind(v_out_of_the_way, v_now);
         end if;

@@ -1,9 +1,11 @@
 -- What several functions lock at once is locked in the order of its ids.
 
--- Recovers all rows of a batch or does nothing: false. An error of the infrastructure ends the whole call.
+-- Recovers all rows of a batch, which go back to p_source_tables, or does nothing: false. An error of the infrastructure
+-- ends the whole call.
 create or replace function reprieve_settle_at_once(
     p_batch_id uuid,
     p_ids uuid[],
+    p_source_tables text[],
     p_credits text[],
     p_decision_ids uuid[],
     p_decisions text[],
@@ -21,7 +23,6 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_table text;
-    v_tables text[];
     v_left integer := cardinality(p_ids);
     v_rule jsonb;
     v_streams text[];
@@ -31,15 +32,11 @@ begin
     if not found then
         return false;
     end if;
-    v_tables := array(
-        select distinct d.source_table
-        from unnest(p_ids) i (id)
-        join wh_dead_letters d on d.dead_letter_id = i.id);
     -- One table after the other would lock the rows in another order than that of their ids, in which everybody does.
-    if cardinality(v_tables) > 1 then
+    if cardinality(p_source_tables) > 1 then
         perform from wh_dead_letters d where d.dead_letter_id = any (p_ids) order by d.dead_letter_id for update;
     end if;
-    foreach v_table in array v_tables
+    foreach v_table in array p_source_tables
     loop
         v_left := v_left - reprieve_restore(v_table, p_ids, p_credits, p_now);
     end loop;
@@ -70,12 +67,13 @@ exception when others then
 end
 $$;
 
--- Re-emits a batch and dissolves it. No row: the batch was lost. The rows are settled at once where they can be, else
--- apart, which says what is in the way of each. Those of p_in_order stand behind the earlier ones of their streams in p_ids;
+-- Re-emits a batch and dissolves it. No row: the batch was lost. The rows are settled at once where they can be, which one row
+-- without an id says of all of them, else apart, which says what is in the way of each. Those of p_in_order stand behind the earlier ones of their streams in p_ids;
 -- if they are kept back they wait, at most so long.
 create or replace function reprieve_settle(
     p_batch_id uuid,
     p_ids uuid[],
+    p_source_tables text[],
     p_credits text[],
     p_failure_statuses integer[],
     p_failure_next timestamptz[],
@@ -89,9 +87,9 @@ create or replace function reprieve_settle(
     p_inputs text[],
     p_notes text[],
     p_now timestamptz,
-    p_in_order boolean[] default null,
-    p_held_blocks boolean default false,
-    p_wait_seconds double precision default 600
+    p_in_order boolean[],
+    p_held_blocks boolean,
+    p_wait_seconds double precision
 ) returns table (dead_letter_id uuid, outcome text, problem text)
 language plpgsql volatile security invoker set search_path from current as $$
 #variable_conflict use_column
@@ -102,10 +100,10 @@ begin
     -- Begin has committed the attempts durably. A settle that a crash of the server takes back leaves its rows in the batch,
     -- to be tried again at a further attempt; and whatever a consumer made of a row, it committed after this.
     perform set_config('synchronous_commit', 'off', true);
-    if reprieve_settle_at_once(p_batch_id, p_ids, p_credits, p_decision_ids, p_decisions, p_policy_names,
-        p_policy_digests, p_attempts, p_rules, p_inputs, p_notes, v_now)
+    if reprieve_settle_at_once(p_batch_id, p_ids, p_source_tables, p_credits, p_decision_ids, p_decisions,
+        p_policy_names, p_policy_digests, p_attempts, p_rules, p_inputs, p_notes, v_now)
     then
-        return query select r.id, 'recovered', null::text from unnest(p_ids) as r (id);
+        return query select null::uuid, 'recovered', null::text;
     else
         select b.streams into v_streams from wh_recovery_batches b where b.batch_id = p_batch_id;
         return query

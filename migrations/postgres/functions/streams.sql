@@ -31,13 +31,14 @@ begin
     return query
     with streams as materialized (
         select o.key, array_agg(o.dead_letter_id) as ids, array_agg(o.position) as positions,
-            array_agg(o.created_at) as times, array_agg(o.source_id) as sources
+            array_agg(o.created_at) as times, array_agg(o.source_id) as sources, count(*)::integer as last
         from (
             select d.dead_letter_id, reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name) as key,
                 coalesce(d.source_position, 9223372036854775807) as position,
                 coalesce(d.source_created_at, d.dead_lettered_at) as created_at, d.source_id
             from wh_dead_letters d
             where d.dead_letter_id = any (p_ids)
+            order by 2, 3, 4, 5, 1
         ) o
         group by o.key
     ),
@@ -52,6 +53,9 @@ begin
             where d.recovered_at is null and d.recovery_status not in (2, 3, 4)
                 and d.operator_disposition not in (2, 3) and d.stream_id is not null
                 and reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name) = s.key
+                and (coalesce(d.source_position, 9223372036854775807),
+                    coalesce(d.source_created_at, d.dead_lettered_at), d.source_id, d.dead_letter_id)
+                    < (s.positions[s.last], s.times[s.last], s.sources[s.last], s.ids[s.last])
                 and d.dead_letter_id <> all (p_ids) and d.dead_letter_id <> all (p_passed)
                 and (
                     select true from wh_dead_letters n
@@ -73,6 +77,9 @@ begin
             where p_held and d.recovered_at is null and d.recovery_status not in (3, 4) and d.operator_disposition <> 3
                 and (d.recovery_status = 2 or d.operator_disposition = 2) and d.stream_id is not null
                 and reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name) = s.key
+                and (coalesce(d.source_position, 9223372036854775807),
+                    coalesce(d.source_created_at, d.dead_lettered_at), d.source_id, d.dead_letter_id)
+                    < (s.positions[s.last], s.times[s.last], s.sources[s.last], s.ids[s.last])
                 and d.dead_letter_id <> all (p_ids) and d.dead_letter_id <> all (p_passed)
                 and (
                     select true from wh_dead_letters n
@@ -93,15 +100,15 @@ begin
     )
     select o.dead_letter_id, e.front, e.due_at
     from fronts s
-    cross join lateral unnest(s.ids, s.positions, s.times, s.sources)
-        as o (dead_letter_id, position, created_at, source_id)
+    cross join lateral unnest(s.ids, s.positions, s.times, s.sources) with ordinality
+        as o (dead_letter_id, position, created_at, source_id, n)
     left join lateral (
         select s.front, s.due_at
         where s.front is not null
             and (s.front_position, s.front_created_at, s.front_source_id, s.front)
                 < (o.position, o.created_at, o.source_id, o.dead_letter_id)
     ) e on true
-    order by s.key, o.position, o.created_at, o.source_id, o.dead_letter_id;
+    order by s.key, o.n;
 end
 $$;
 

@@ -101,8 +101,9 @@ impl Table {
     async fn claimed(&self, after: Option<Cursor>) -> (Claim, Duration) {
         let batch_id = Uuid::now_v7();
         let lease = Duration::from_secs(60);
+        let (owner, generation, max) = (batch_id, "g1", CLAIMED);
         let request =
-            ClaimRequest { batch_id, owner: batch_id, generation: "g1", max: CLAIMED, after, lease, now: None };
+            ClaimRequest { batch_id, owner, generation, max, after, whole_streams: false, lease, now: None };
         let started = Instant::now();
         let claim = self.store.claim(&request).await.unwrap();
         let time = started.elapsed();
@@ -117,7 +118,7 @@ fn pages(url: &str, after: Option<Cursor>) -> u32 {
         format!("'{due_at}', '{dead_lettered_at}', '{dead_letter_id}'")
     });
     let owner = Uuid::now_v7();
-    let claim = format!("* from reprieve_claim_in_pass('{owner}', '{owner}', 'g1', {CLAIMED}, {after}, 60, null)");
+    let claim = format!("* from reprieve_claim_rows('{owner}', '{owner}', 'g1', {CLAIMED}, {after}, false, 60, null)");
     let first = format!("begin; create temp table first as select {claim}; rollback;");
     let explained = psql(url, &format!("{first} begin; explain (analyze, buffers) select {claim}; rollback;"));
     let line = explained.lines().find_map(|line| line.trim().strip_prefix("Buffers: shared "));

@@ -11,13 +11,13 @@ use super::rows::{entry_columns, get, read, time};
 use super::{PostgresStore, sql_time, text};
 use crate::model::decision::Siblings;
 use crate::store::{
-    Begin, Begun, Candidate, Claim, ClaimRequest, Cursor, Outcome, Result, Row, Settle, Settled, StoreError,
+    Attempt, Begin, Begun, Candidate, Claim, ClaimRequest, Cursor, Outcome, Result, Row, Settle, Settled, StoreError,
 };
 
 pub(crate) const CLAIM: &str = concat!(
-    "select claimed_at, due_at, superseded_by, passed, ",
+    "select claimed_at, passed, resume_due_at, resume_dead_lettered_at, resume_id, superseded_by, ",
     entry_columns!(),
-    " from reprieve_claim_in_pass($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+    " from reprieve_claim_rows($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 );
 
 pub(crate) const HOLD_UNREADABLE: &str = "select reprieve_hold_unreadable($1, $2, $3) as woken";
@@ -28,27 +28,30 @@ pub(crate) const BEGIN: &str = "\
 
 pub(crate) const SETTLE: &str = "\
     select dead_letter_id, outcome, problem \
-    from reprieve_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)";
+    from reprieve_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
 
 impl PostgresStore {
     pub(super) async fn claim_batch(&self, request: &ClaimRequest<'_>) -> Result<Claim> {
         let action = "claim dead letters";
+        // The front is before every time that the database knows.
+        let after = request.after.filter(|after| *after != Cursor::FRONT);
         let query = self
             .query(CLAIM)
             .bind(request.batch_id)
             .bind(request.owner)
             .bind(request.generation.to_owned())
             .bind(i32::try_from(request.max).unwrap_or(i32::MAX))
-            .bind(request.after.map(|after| sql_time(after.due_at)))
-            .bind(request.after.map(|after| sql_time(after.dead_lettered_at)))
-            .bind(request.after.map(|after| after.dead_letter_id))
+            .bind(after.map(|after| sql_time(after.due_at)))
+            .bind(after.map(|after| sql_time(after.dead_lettered_at)))
+            .bind(after.map(|after| after.dead_letter_id))
+            .bind(request.whole_streams)
             .bind(request.lease.as_secs_f64())
             .bind(request.now.map(sql_time));
         let rows = self.rows(action, query).await?;
         let unread = |problem| StoreError::Database { action, problem };
         let first = rows.first().ok_or_else(|| unread("it gave no row".to_owned()))?;
         let now = time(first, "claimed_at").map_err(unread)?;
-        let mut claim = Claim { now, rows: Vec::new(), cursor: None, unbroken: None, unreadable: Vec::new() };
+        let mut claim = Claim { now, rows: Vec::new(), cursor: None, crowded: false, unreadable: Vec::new() };
         // A claim that found nothing answers with the time alone.
         let found = rows.iter().filter(|row| matches!(get::<Option<Uuid>>(row, "dead_letter_id"), Ok(Some(_))));
         for row in found {
@@ -60,10 +63,10 @@ impl PostgresStore {
                 Row::Unreadable { dead_letter_id, problem } => claim.unreadable.push((dead_letter_id, problem)),
             }
         }
-        if u32::try_from(rows.len()).unwrap_or(u32::MAX) >= request.max {
-            claim.cursor = rows.iter().rev().find_map(|row| place(row).ok());
-            let unbroken = rows.iter().take_while(|row| get::<i64>(row, "passed") == Ok(0));
-            claim.unbroken = unbroken.filter_map(|row| place(row).ok()).last();
+        let taken = u32::try_from(claim.rows.len() + claim.unreadable.len()).unwrap_or(u32::MAX);
+        if taken >= request.max {
+            claim.cursor = resume(first).map_err(unread)?.or(request.after).or(Some(Cursor::FRONT));
+            claim.crowded = get::<i32>(first, "passed").map_err(unread)?.unsigned_abs() > taken;
         }
         self.hold_unreadable(request.batch_id, &claim).await?;
         Ok(claim)
@@ -120,6 +123,7 @@ impl PostgresStore {
             .query(SETTLE)
             .bind(request.batch_id)
             .bind(attempts.iter().map(|a| a.dead_letter_id).collect::<Vec<_>>())
+            .bind(source_tables(attempts))
             .bind(attempts.iter().map(|a| a.credit.clone()).collect::<Vec<_>>())
             .bind(attempts.iter().map(|a| a.on_failure.status.number()).collect::<Vec<_>>())
             .bind(attempts.iter().map(|a| a.on_failure.next_recovery_at.map(sql_time)).collect::<Vec<_>>())
@@ -132,14 +136,14 @@ impl PostgresStore {
             .bind(request.streams.held_blocks)
             .bind(request.streams.wait.as_secs_f64());
         let rows = self.rows("settle a batch", query).await?;
-        let outcomes: HashMap<Uuid, Outcome> = rows.iter().filter_map(outcome).collect();
-        Ok(attempts
-            .iter()
-            .map(|attempt| Settled {
-                dead_letter_id: attempt.dead_letter_id,
-                outcome: outcomes.get(&attempt.dead_letter_id).cloned().unwrap_or(Outcome::Lost),
-            })
-            .collect())
+        let outcomes: HashMap<Option<Uuid>, Outcome> = rows.iter().filter_map(outcome).collect();
+        // Without an id: what became of all of them.
+        let of_all = outcomes.get(&None).unwrap_or(&Outcome::Lost);
+        let settled = |dead_letter_id| Settled {
+            dead_letter_id,
+            outcome: outcomes.get(&Some(dead_letter_id)).unwrap_or(of_all).clone(),
+        };
+        Ok(attempts.iter().map(|attempt| settled(attempt.dead_letter_id)).collect())
     }
 }
 
@@ -147,15 +151,26 @@ fn clean(given: &str) -> String {
     text::text(given).into_owned()
 }
 
-fn place(row: &PgRow) -> std::result::Result<Cursor, String> {
-    Ok(Cursor {
-        due_at: time(row, "due_at")?,
-        dead_lettered_at: time(row, "dead_lettered_at")?,
-        dead_letter_id: get(row, "dead_letter_id")?,
-    })
+/// Where a pass goes on, when that is not where it was.
+fn resume(row: &PgRow) -> std::result::Result<Option<Cursor>, String> {
+    let Some(dead_letter_id) = get(row, "resume_id")? else { return Ok(None) };
+    let (due_at, dead_lettered_at) = (time(row, "resume_due_at")?, time(row, "resume_dead_lettered_at")?);
+    Ok(Some(Cursor { due_at, dead_lettered_at, dead_letter_id }))
 }
 
-fn outcome(row: &PgRow) -> Option<(Uuid, Outcome)> {
+/// Each once.
+fn source_tables(attempts: &[Attempt]) -> Vec<&'static str> {
+    let mut tables = Vec::new();
+    for attempt in attempts {
+        let name = attempt.source_table.name();
+        if !tables.contains(&name) {
+            tables.push(name);
+        }
+    }
+    tables
+}
+
+fn outcome(row: &PgRow) -> Option<(Option<Uuid>, Outcome)> {
     let id = get(row, "dead_letter_id").ok()?;
     let outcome = match get::<&str>(row, "outcome").ok()? {
         "recovered" => Outcome::Recovered,

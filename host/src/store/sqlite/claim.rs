@@ -1,14 +1,15 @@
 //! Claiming: taking due rows for a batch.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
-use uuid::Uuid;
 
 use super::SqliteStore;
 use super::connect::Write;
 use super::rows::{columns, read};
-use super::streams;
+use super::streams::{self, place};
 use super::values::{Cell, json_ids, json_list, time_text};
 use crate::model::DeadLetter;
 use crate::model::decision::Siblings;
@@ -57,7 +58,7 @@ pub(super) use free;
 pub(super) use {batch_streams, stream_key};
 
 macro_rules! claim {
-    ($index:literal, $due:literal) => {
+    ($index:literal, $more:expr, $condition:expr, $order:expr) => {
         concat!(
             "select ",
             columns!(),
@@ -65,23 +66,57 @@ macro_rules! claim {
             stream_key!(),
             " as stream_key, (select n.dead_letter_id from wh_dead_letters n where n.source_table = d.source_table \
              and n.source_id = d.source_id and n.incarnation > d.incarnation \
-             order by n.incarnation desc, n.dead_lettered_at desc, n.dead_letter_id desc limit 1) as newer \
-             from wh_dead_letters d indexed by ",
+             order by n.incarnation desc, n.dead_lettered_at desc, n.dead_letter_id desc limit 1) as newer",
+            $more,
+            " from wh_dead_letters d indexed by ",
             $index,
             " where ",
-            $due,
-            " and coalesce(d.next_recovery_at, d.dead_lettered_at) >= ?5 \
-             and (coalesce(d.next_recovery_at, d.dead_lettered_at), d.dead_lettered_at, d.dead_letter_id) \
-             > (?5, ?6, ?7) and ",
-            free!(),
-            " order by coalesce(d.next_recovery_at, d.dead_lettered_at), d.dead_lettered_at, d.dead_letter_id limit ?4"
+            $condition,
+            " order by ",
+            $order,
+            " limit ?4"
         )
     };
 }
 
-const DUE: &str = claim!("wh_dead_letters_due", "coalesce(d.next_recovery_at, d.dead_lettered_at) <= ?1");
+/// The rows after a place, in the order in which they fall due.
+macro_rules! claim_after {
+    ($index:literal, $due:literal) => {
+        claim!(
+            $index,
+            "",
+            concat!(
+                $due,
+                " and coalesce(d.next_recovery_at, d.dead_lettered_at) >= ?5 \
+                 and (coalesce(d.next_recovery_at, d.dead_lettered_at), d.dead_lettered_at, d.dead_letter_id) \
+                 > (?5, ?6, ?7) and ",
+                free!()
+            ),
+            "coalesce(d.next_recovery_at, d.dead_lettered_at), d.dead_lettered_at, d.dead_letter_id"
+        )
+    };
+}
+
+const DUE: &str = claim_after!("wh_dead_letters_due", "coalesce(d.next_recovery_at, d.dead_lettered_at) <= ?1");
 /// Rows without a due time are due at once, even those that seem to have died in the future.
-const DUE_AHEAD: &str = claim!("wh_dead_letters_age", "d.dead_lettered_at > ?1 and d.next_recovery_at is null");
+const DUE_AHEAD: &str = claim_after!("wh_dead_letters_age", "d.dead_lettered_at > ?1 and d.next_recovery_at is null");
+/// The first open rows of the stream ?5: whether each is due, and whether it waits for an earlier one; neither of those
+/// that are reserved for another generation.
+const OPEN_IN_STREAM: &str = claim!(
+    "wh_dead_letters_stream_order",
+    concat!(
+        ", (d.next_recovery_at is null or d.next_recovery_at <= ?1) and ",
+        free!(),
+        " as is_due, d.deferral is 'stream' and ",
+        free!(),
+        " as waits"
+    ),
+    concat!(
+        stream_key!(),
+        " = ?5 and d.stream_id is not null and d.recovery_status < 2 and d.operator_disposition < 2"
+    ),
+    place!()
+);
 
 const INSERT_BATCH: &str = "insert into wh_recovery_batches (batch_id, owner, generation, phase, ids, streams, \
     started_at, expires_at) values (?, ?, ?, 'deciding', ?, ?, ?, ?)";
@@ -94,6 +129,7 @@ const HOLD_UNREADABLE: &str = "update wh_dead_letters set recovery_status = 2, n
 pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("claim::DUE", DUE),
     ("claim::DUE_AHEAD", DUE_AHEAD),
+    ("claim::OPEN_IN_STREAM", OPEN_IN_STREAM),
     ("claim::INSERT_BATCH", INSERT_BATCH),
     ("claim::STREAMS_IN_HAND", STREAMS_IN_HAND),
     ("claim::NORMALISE", NORMALISE),
@@ -110,21 +146,24 @@ pub(super) async fn claim(store: &SqliteStore, request: &ClaimRequest<'_>) -> Re
 
 async fn claim_in(write: &mut Write<'_>, request: &ClaimRequest<'_>) -> std::result::Result<Claim, sqlx::Error> {
     let mut found = select(write, DUE, request, request.max).await?;
-    let left = request.max.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
+    let left = request.max.saturating_sub(count(&found));
     if left > 0 {
         found.extend(select(write, DUE_AHEAD, request, left).await?);
     }
-    let full = u32::try_from(found.len()).is_ok_and(|count| count == request.max);
-    let mut claim = Claim { now: write.now, rows: Vec::new(), cursor: None, unbroken: None, unreadable: Vec::new() };
     // Whether a row was passed is not told here: going on from the same place is cheap where nothing holds a snapshot.
-    let is_unbroken = !sqlx::query(STREAMS_IN_HAND).fetch_one(&mut write.conn).await?.try_get::<bool, _>(0)?;
+    let streams_in_hand = sqlx::query(STREAMS_IN_HAND).fetch_one(&mut write.conn).await?.try_get::<bool, _>(0)?;
+    let mut resume = found.iter().rev().find_map(place_of);
+    if request.whole_streams {
+        (found, resume) = bring_along(write, request, found).await?;
+    }
+    let full = count(&found) == request.max;
+    let mut claim = Claim { now: write.now, rows: Vec::new(), cursor: None, crowded: false, unreadable: Vec::new() };
     let mut streams = Vec::new();
     for row in &found {
         let number = Cell::named(row, "row_number").integer().unwrap_or_default();
         match read(row) {
             Row::Readable(entry) => {
                 normalise(write, row, number, &entry).await?;
-                claim.cursor = full.then(|| cursor(&entry));
                 streams.extend(Cell::named(row, "stream_key").into_text());
                 let siblings = Siblings { superseded_by: Cell::named(row, "newer").uuid(), predecessor: None };
                 claim.rows.push(Candidate { entry, siblings });
@@ -136,11 +175,11 @@ async fn claim_in(write: &mut Write<'_>, request: &ClaimRequest<'_>) -> std::res
             }
         }
     }
-    if full && claim.rows.is_empty() {
-        // All of them are held now, so the pass goes on from where it started.
-        claim.cursor = request.after.or(Some(FRONT));
+    if full {
+        claim.cursor = resume.filter(|_| !streams_in_hand).or(request.after).or(Some(Cursor::FRONT));
+        claim.crowded = streams_in_hand;
     }
-    claim.unbroken = claim.cursor.filter(|_| is_unbroken);
+    claim.rows.sort_by_key(|row| cursor(&row.entry));
     if !claim.unreadable.is_empty() {
         streams::wake_behind(write, claim.unreadable.iter().map(|(id, _)| id.clone())).await?;
     }
@@ -150,7 +189,56 @@ async fn claim_in(write: &mut Write<'_>, request: &ClaimRequest<'_>) -> std::res
     Ok(claim)
 }
 
-const FRONT: Cursor = Cursor { due_at: Timestamp::MIN, dead_lettered_at: Timestamp::MIN, dead_letter_id: Uuid::nil() };
+/// The rows with those of their streams that come along, as far as there is room; and the place of the last row up to
+/// which all are among them.
+async fn bring_along(
+    write: &mut Write<'_>,
+    request: &ClaimRequest<'_>,
+    found: Vec<SqliteRow>,
+) -> std::result::Result<(Vec<SqliteRow>, Option<Cursor>), sqlx::Error> {
+    let (mut rows, mut resume) = (Vec::new(), None);
+    let (mut streams, mut numbers) = (HashSet::new(), HashSet::new());
+    let number = |row: &SqliteRow| Cell::named(row, "row_number").integer();
+    for row in found {
+        let key = Cell::named(&row, "stream_key").into_text();
+        if let Some(key) = key.filter(|key| streams.insert(key.clone())) {
+            let query = sqlx::query(OPEN_IN_STREAM)
+                .bind(time_text(write.now))
+                .bind(request.generation.to_owned())
+                .bind(time_text(reserved_since(write.now)))
+                .bind(request.max.saturating_sub(count(&rows)))
+                .bind(key);
+            let open = query.fetch_all(&mut write.conn).await?;
+            let is = |row: &SqliteRow, column| Cell::named(row, column).integer() == Some(1);
+            // What waits comes with the one that it waits for; the first of all waits for a held one.
+            let brings = open.first().is_some_and(|row| is(row, "is_due"));
+            let goes_along = |row: &SqliteRow| is(row, "is_due") || is(row, "waits");
+            let before = rows.len();
+            rows.extend(open.into_iter().take_while(|row| brings && goes_along(row)));
+            numbers.extend(rows.iter().skip(before).map(number));
+        }
+        let place = place_of(&row);
+        if numbers.insert(number(&row)) {
+            if count(&rows) >= request.max {
+                break;
+            }
+            rows.push(row);
+        }
+        resume = place.or(resume);
+    }
+    Ok((rows, resume))
+}
+
+fn place_of(row: &SqliteRow) -> Option<Cursor> {
+    match read(row) {
+        Row::Readable(entry) => Some(cursor(&entry)),
+        Row::Unreadable { .. } => None,
+    }
+}
+
+fn count(rows: &[SqliteRow]) -> u32 {
+    u32::try_from(rows.len()).unwrap_or(u32::MAX)
+}
 
 async fn select(
     write: &mut Write<'_>,
@@ -158,15 +246,15 @@ async fn select(
     request: &ClaimRequest<'_>,
     max: u32,
 ) -> std::result::Result<Vec<SqliteRow>, sqlx::Error> {
-    let after = |part: fn(&Cursor) -> String| request.after.as_ref().map(part).unwrap_or_default();
+    let after = request.after.unwrap_or(Cursor::FRONT);
     sqlx::query(statement)
         .bind(time_text(write.now))
         .bind(request.generation.to_owned())
         .bind(time_text(reserved_since(write.now)))
         .bind(max)
-        .bind(after(|cursor| cursor_time(cursor.due_at)))
-        .bind(after(|cursor| cursor_time(cursor.dead_lettered_at)))
-        .bind(after(|cursor| cursor.dead_letter_id.to_string()))
+        .bind(cursor_time(after.due_at))
+        .bind(cursor_time(after.dead_lettered_at))
+        .bind(after.dead_letter_id.to_string())
         .fetch_all(&mut write.conn)
         .await
 }

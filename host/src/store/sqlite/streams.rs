@@ -23,6 +23,7 @@ macro_rules! place {
          d.source_id, d.dead_letter_id"
     };
 }
+pub(super) use place;
 
 /// The first row of the stream ?1 that is in the way of others: none of ?2, and one of ?3 whatever the policy said of it
 /// before.
@@ -96,7 +97,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
 /// A place in a stream: position, time, message, dead letter.
 type Place = (i64, String, String, String);
 
-fn place(row: &SqliteRow) -> Place {
+fn place_of(row: &SqliteRow) -> Place {
     let text = |index| Cell::at(row, index).into_text().unwrap_or_default();
     (Cell::at(row, 0).integer().unwrap_or(i64::MAX), text(1), text(2), text(3))
 }
@@ -124,7 +125,7 @@ pub(super) async fn order_of(conn: &mut SqliteConnection, request: &StreamOrder<
             None => None,
         };
         for (row, dead_letter_id) in stream.iter().zip(ids) {
-            let stands = first.as_ref().filter(|(first, _)| *first < place(row));
+            let stands = first.as_ref().filter(|(first, _)| *first < place_of(row));
             order.push(InStream { dead_letter_id, predecessor: stands.map(|(_, predecessor)| *predecessor) });
         }
     }
@@ -143,7 +144,7 @@ async fn front(
         let query = sqlx::query(statement).bind(key.to_owned()).bind(left_out.to_owned()).bind(standing.to_owned());
         let Some(row) = query.fetch_optional(&mut *conn).await? else { continue };
         let Some(dead_letter_id) = Cell::at(&row, 3).uuid() else { continue };
-        let found = (place(&row), Predecessor { dead_letter_id, due_at: Cell::at(&row, 4).time() });
+        let found = (place_of(&row), Predecessor { dead_letter_id, due_at: Cell::at(&row, 4).time() });
         if first.as_ref().is_none_or(|(place, _)| found.0 < *place) {
             first = Some(found);
         }

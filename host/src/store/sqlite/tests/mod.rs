@@ -125,6 +125,7 @@ impl File {
             generation: GENERATION,
             max,
             after,
+            whole_streams: false,
             lease: Duration::from_secs(60),
             now: Some(now),
         };
@@ -162,6 +163,7 @@ impl File {
 pub(super) fn attempt(entry: &DeadLetter) -> Attempt {
     Attempt {
         dead_letter_id: entry.dead_letter_id,
+        source_table: entry.source_table,
         in_order: false,
         credit: entry.replay_credit.clone(),
         on_failure: Standing {
