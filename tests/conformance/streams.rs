@@ -209,4 +209,19 @@ on_both_stores! {
         assert_eq!(store.letter(id(1)).await.recovery_status, RecoveryStatus::HoldForReview);
         assert_eq!(woken(&store, [2]).await, [2]);
     }
+
+    async fn rows_that_an_application_held_by_sql_while_they_waited_leave_room_for_those_behind_them(store: Backend) {
+        const WOKEN_AT_ONCE: u64 = 1000;
+        made_at(&store, 1, 1, json!({})).await;
+        for n in 2..=WOKEN_AT_ONCE + 1 {
+            waiting_row(&store, n, 2).await;
+        }
+        store.execute("update wh_dead_letters set recovery_status = 2 where deferral = 'stream'").await;
+        let last = WOKEN_AT_ONCE + 2;
+        waiting_row(&store, last, 3).await;
+
+        store.mark_dead_letter_holding(id(1)).await.unwrap();
+
+        assert_eq!(woken(&store, [last]).await, [last]);
+    }
 }

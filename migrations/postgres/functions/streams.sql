@@ -145,7 +145,7 @@ begin
         from unnest(p_keys) as k (key)
         cross join lateral (
             select d.dead_letter_id from wh_dead_letters d
-            where d.deferral = 'stream'
+            where d.deferral = 'stream' and d.recovered_at is null and d.recovery_status in (0, 1)
                 and reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name) = k.key
             order by coalesce(d.source_position, 9223372036854775807),
                 coalesce(d.source_created_at, d.dead_lettered_at), d.source_id, d.dead_letter_id

@@ -77,7 +77,7 @@ const KEYS: &str = concat!(
 const WAITERS: &str = concat!(
     "select d.dead_letter_id from wh_dead_letters d indexed by wh_dead_letters_stream_waits where ",
     stream_key!(),
-    " = ? and d.deferral = 'stream' order by ",
+    " = ? and d.deferral = 'stream' and d.recovery_status < 2 order by ",
     place!(),
     " limit ?"
 );
