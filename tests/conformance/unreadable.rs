@@ -121,6 +121,23 @@ on_both_stores! {
         assert_eq!(claim(&*store, 1, at(100)).await.ids(), [id(3)]);
     }
 
+    async fn one_that_can_be_neither_read_nor_held_costs_the_others_nothing_and_is_told(store: Backend) {
+        for n in 1..=3 {
+            store.insert("wh_dead_letters", &dead_letter(n)).await;
+        }
+        corrupt(&store, "source_table = 'elsewhere'").await;
+        store.refuse_changes_of(id(2)).await;
+        let host = crate::recovery::host::host(&store).await;
+        let host = reprieve::recovery::Scanner { now: Some(at(100)), ..host };
+
+        let told = host.until_idle().await.unwrap_err().to_string();
+
+        assert_eq!(store.rows_in("wh_outbox").await, 2);
+        assert!(told.contains(&format!("dead letter {} can be neither read nor held: ", id(2))), "{told}");
+        assert!(told.contains("never"), "{told}");
+        assert_eq!(store.rows_in("wh_recovery_batches").await, 0);
+    }
+
     async fn a_row_with_null_wherever_null_is_allowed_is_a_row(store: Backend) {
         let empty = json!({
             "stream_id": null, "destination": null, "perspective_name": null, "error_text": null,

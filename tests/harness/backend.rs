@@ -145,6 +145,23 @@ impl Backend {
         }
     }
 
+    /// From now on no change of the dead letter with this id is taken.
+    pub async fn refuse_changes_of(&self, id: Uuid) {
+        let trigger = if self.is_postgres() {
+            format!(
+                "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'never'; end $$;
+                 create trigger refuse before update on wh_dead_letters for each row
+                 when (new.dead_letter_id = '{id}') execute function refuse()"
+            )
+        } else {
+            format!(
+                "create trigger refuse before update on wh_dead_letters when new.dead_letter_id = '{id}'
+                 begin select raise(abort, 'never'); end"
+            )
+        };
+        self.execute(&trigger).await;
+    }
+
     /// Makes each insert into the outbox of a PostgreSQL wait for the advisory lock 42, which a test holds meanwhile.
     pub async fn inserts_wait(&self) {
         self.execute(

@@ -226,21 +226,6 @@ on_both_stores! {
     }
 }
 
-/// From now on no change of the dead letter with this id is taken.
-fn refuse_changes_of(store: &Backend, id: uuid::Uuid) -> String {
-    if store.is_postgres() {
-        return format!(
-            "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'never'; end $$;
-             create trigger refuse before update on wh_dead_letters for each row
-             when (new.dead_letter_id = '{id}') execute function refuse()"
-        );
-    }
-    format!(
-        "create trigger refuse before update on wh_dead_letters when new.dead_letter_id = '{id}'
-         begin select raise(abort, 'never'); end"
-    )
-}
-
 on_both_stores! {
     async fn a_row_whose_decision_the_database_refuses_is_found_and_costs_the_others_nothing(store: Backend) {
         const VALIDATION_ERROR: i32 = 4;
@@ -248,7 +233,7 @@ on_both_stores! {
             let reason = if n == 4 { VALIDATION_ERROR } else { 8 };
             store.dead(n, json!({ "failure_reason": reason })).await;
         }
-        store.execute(&refuse_changes_of(&store, id(4))).await;
+        store.refuse_changes_of(id(4)).await;
         let host = Scanner { now: Some(at(60)), ..host(&store).await };
 
         let mut turns = 0;

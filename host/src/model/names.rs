@@ -29,7 +29,7 @@ pub(crate) fn same_name(given: &str, name: &str) -> bool {
     let plain = |text: &str| -> String {
         text.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect()
     };
-    plain(given) == plain(name)
+    given == name || plain(given) == plain(name)
 }
 
 /// The known name that `given` was most likely meant to be, if any is near enough.

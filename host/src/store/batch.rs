@@ -66,6 +66,16 @@ pub struct Claim {
     pub unreadable: Vec<(String, String)>,
 }
 
+/// The note of a row that is held since it cannot be read.
+pub(super) fn unreadable_note(problem: &str) -> String {
+    format!("unreadable: {problem}")
+}
+
+/// What is told of a row that can neither be read nor held, for `problem`.
+pub(super) fn unholdable(dead_letter_id: &str, problem: &str) -> String {
+    format!("dead letter {dead_letter_id} can be neither read nor held: {problem}; mend its columns, or delete it")
+}
+
 /// A claimed row and what its siblings mean for it.
 #[derive(Debug, Clone)]
 pub struct Candidate {

@@ -10,6 +10,7 @@ use super::records::Records;
 use super::rows::{entry_columns, get, read, time};
 use super::{PostgresStore, sql_time, text};
 use crate::model::decision::Siblings;
+use crate::store::batch::{unholdable, unreadable_note};
 use crate::store::{
     Attempt, Begin, Begun, Candidate, Claim, ClaimRequest, Cursor, Outcome, Result, Row, Settle, Settled, StoreError,
 };
@@ -72,21 +73,30 @@ impl PostgresStore {
         Ok(claim)
     }
 
+    /// Holds what cannot be read. The rest of the claim is worth more than one that cannot even be held; where there is no
+    /// rest, it is told, since it would be claimed again without end.
     async fn hold_unreadable(&self, batch_id: Uuid, claim: &Claim) -> Result<()> {
-        if claim.unreadable.is_empty() {
-            return Ok(());
-        }
-        let ids: Vec<Uuid> = claim.unreadable.iter().filter_map(|(id, _)| id.parse().ok()).collect();
-        let notes: Vec<String> =
-            claim.unreadable.iter().map(|(_, problem)| text::text(&format!("unreadable: {problem}")).into()).collect();
         let action = "hold an unreadable dead letter";
-        let query = self.query(HOLD_UNREADABLE).bind(ids).bind(notes).bind(sql_time(claim.now));
-        match self.rows(action, query).await {
-            // Holding it may be what the row's own content forbids; the rest of the batch is worth more.
-            Err(StoreError::Database { problem, .. }) => tracing::warn!(problem, "an unreadable dead letter stays due"),
-            other => drop(other?),
+        let mut stays = None;
+        for (id, problem) in &claim.unreadable {
+            let ids: Vec<Uuid> = id.parse().into_iter().collect();
+            let notes = vec![text::text(&unreadable_note(problem)).into_owned()];
+            let query = self.query(HOLD_UNREADABLE).bind(ids).bind(notes).bind(sql_time(claim.now));
+            match self.rows(action, query).await {
+                Err(StoreError::Database { problem, .. }) => {
+                    tracing::warn!(dead_letter_id = id, problem, "an unreadable dead letter stays due");
+                    stays = Some(unholdable(id, &problem));
+                }
+                other => drop(other?),
+            }
         }
-        if claim.rows.is_empty() { self.release_batch(batch_id).await } else { Ok(()) }
+        if claim.rows.is_empty() && !claim.unreadable.is_empty() {
+            self.release_batch(batch_id).await?;
+        }
+        match stays.filter(|_| claim.rows.is_empty()) {
+            Some(problem) => Err(StoreError::Database { action, problem }),
+            None => Ok(()),
+        }
     }
 
     pub(super) async fn begin_batch(&self, request: &Begin<'_>) -> Result<Begun> {

@@ -8,12 +8,14 @@ use sqlx::sqlite::SqliteRow;
 
 use super::SqliteStore;
 use super::connect::Write;
+use super::fault::{describe, is_constraint};
 use super::rows::{columns, read};
 use super::streams::{self, place};
 use super::values::{Cell, json_ids, json_list, time_text};
 use crate::model::DeadLetter;
 use crate::model::decision::Siblings;
 use crate::model::time::later;
+use crate::store::batch::{unholdable, unreadable_note};
 use crate::store::{Candidate, Claim, ClaimRequest, Cursor, Result, Row};
 
 /// How long a generation's credit keeps other generations away.
@@ -158,7 +160,7 @@ async fn claim_in(write: &mut Write<'_>, request: &ClaimRequest<'_>) -> std::res
     }
     let full = count(&found) == request.max;
     let mut claim = Claim { now: write.now, rows: Vec::new(), cursor: None, crowded: false, unreadable: Vec::new() };
-    let mut streams = Vec::new();
+    let (mut streams, mut stays) = (Vec::new(), None);
     for row in &found {
         let number = Cell::named(row, "row_number").integer().unwrap_or_default();
         match read(row) {
@@ -169,11 +171,15 @@ async fn claim_in(write: &mut Write<'_>, request: &ClaimRequest<'_>) -> std::res
                 claim.rows.push(Candidate { entry, siblings });
             }
             Row::Unreadable { dead_letter_id, problem } => {
-                let note = format!("unreadable: {problem}");
-                sqlx::query(HOLD_UNREADABLE).bind(note).bind(number).execute(&mut write.conn).await?;
+                stays = hold(write, number, &dead_letter_id, &problem).await?.or(stays);
                 claim.unreadable.push((dead_letter_id, problem));
             }
         }
+    }
+    // The rest of the claim is worth more than one that cannot even be held; where there is no rest, it is told, since it
+    // would be claimed again without end.
+    if let Some(problem) = stays.filter(|_| claim.rows.is_empty()) {
+        return Err(sqlx::Error::Decode(problem.into()));
     }
     if full {
         claim.cursor = resume.filter(|_| !streams_in_hand).or(request.after).or(Some(Cursor::FRONT));
@@ -187,6 +193,23 @@ async fn claim_in(write: &mut Write<'_>, request: &ClaimRequest<'_>) -> std::res
         insert_batch(write, request, &claim.rows, streams).await?;
     }
     Ok(claim)
+}
+
+/// Holds a row that cannot be read; what keeps it from being held, if anything does.
+async fn hold(
+    write: &mut Write<'_>,
+    number: i64,
+    dead_letter_id: &str,
+    problem: &str,
+) -> std::result::Result<Option<String>, sqlx::Error> {
+    match sqlx::query(HOLD_UNREADABLE).bind(unreadable_note(problem)).bind(number).execute(&mut write.conn).await {
+        Err(error) if is_constraint(&error) => {
+            let problem = describe(&error);
+            tracing::warn!(dead_letter_id, problem, "an unreadable dead letter stays due");
+            Ok(Some(unholdable(dead_letter_id, &problem)))
+        }
+        other => other.map(|_| None),
+    }
 }
 
 /// The rows with those of their streams that come along, as far as there is room; and the place of the last row up to
