@@ -9,11 +9,12 @@ use uuid::Uuid;
 
 use super::ask::Asker;
 use super::lease::Lease;
+use super::pass::Pass;
 use super::plan::Terms;
 use super::planned::Plan;
 use super::record::inputs;
 use super::report::Report;
-use super::scan::{Pass, ScanError, Scanner};
+use super::scan::{ScanError, Scanner};
 use super::streams::line_up;
 use super::{RecoveryOptions, ScanCounts};
 use crate::model::Deferral;
@@ -27,18 +28,21 @@ const SETTLE_RETRIES: usize = 5;
 pub(super) struct Batch {
     id: Uuid,
     claim: Claim,
+    /// Whether its lane claims no other after it.
+    is_last: bool,
 }
 
 /// What came of a batch.
 pub(super) struct Worked {
     pub counts: ScanCounts,
-    /// Whether rows were met that fell due after the scan began: they belong to the next one.
-    pub past_the_scan: bool,
+    /// Whether the lane is done: it finds nothing more in this pass, or has met rows that fell due after the scan began,
+    /// which belong to the next one.
+    pub is_last: bool,
 }
 
 impl Batch {
-    pub(super) const fn new(id: Uuid, claim: Claim) -> Self {
-        Self { id, claim }
+    pub(super) const fn new(id: Uuid, claim: Claim, is_last: bool) -> Self {
+        Self { id, claim, is_last }
     }
 
     /// Rows that were claimed.
@@ -55,9 +59,9 @@ impl Batch {
         let now = *asker.now.get_or_insert(self.claim.now);
         let claimed = self.claim.rows.len();
         let rows: Vec<Candidate> = self.claim.rows.into_iter().filter(|row| is_of_scan(row, now)).collect();
-        let past_the_scan = rows.len() < claimed;
+        let is_last = self.is_last || rows.len() < claimed;
         if claimed == 0 {
-            return Ok(Worked { counts: report.counts(), past_the_scan });
+            return Ok(Worked { counts: report.counts(), is_last });
         }
         let lease = Lease { scanner, batch_id: self.id };
         let mut begun = false;
@@ -81,7 +85,7 @@ impl Batch {
         {
             scanner.abandon(self.id).await;
         }
-        done.map(|()| Worked { counts: report.counts(), past_the_scan })
+        done.map(|()| Worked { counts: report.counts(), is_last })
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::ScanCounts;
-use super::scan::{Pass, ScanError, Scanned, Scanner};
+use super::pass::Pass;
+use super::scan::{ScanError, Scanned, Scanner};
 
 impl Scanner {
     /// What every cycle starts with: rows that another policy put off, operators' wishes written by SQL, and the

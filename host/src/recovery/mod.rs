@@ -2,7 +2,7 @@
 //!
 //! A *scan* claims due rows, asks the policy about each, and carries out what [`crate::model::decision`] makes of the
 //! answers. [`ask`] gets the answers, [`plan`] and [`planned`] are the pure middle of it, [`batch`] the protocol around one
-//! claim, [`scan`] what a scan adds up to, a drain scans until nothing is due, [`worker`] the loop that waits between them.
+//! claim, a pass what the lanes of a host share, [`scan`] what a scan adds up to, a drain scans until nothing is due, [`worker`] the loop that waits between them.
 
 pub mod ask;
 pub mod batch;
@@ -13,6 +13,7 @@ pub mod generation;
 pub mod lease;
 pub mod options;
 mod pace;
+mod pass;
 pub mod plan;
 pub mod planned;
 pub mod record;

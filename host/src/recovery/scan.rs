@@ -4,17 +4,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::Timestamp;
-use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::ask::Asker;
-use super::batch::{Batch, Worked};
+use super::batch::Worked;
 use super::options::RecoveryOptions;
 use super::pace::Pace;
+use super::pass::Pass;
 use super::{Deferrals, Generation, Rota, ScanCounts};
 use crate::policy::{LivePolicy, Policy};
-use crate::store::{ClaimRequest, Cursor, SharedStore, StoreError};
+use crate::store::{SharedStore, StoreError};
 use crate::telemetry::{Health, Metrics};
 
 /// Why a scan ended early. What it had committed until then stands.
@@ -68,72 +69,6 @@ pub struct Scanner {
     pub rota: Arc<Rota>,
 }
 
-/// Where a pass over the due rows stands; the lanes of a host share it.
-///
-/// A pass goes on after the last row that it looked at instead of starting at the front each time: rows whose
-/// settling is not visible yet, or that wait for another host, are passed once and not for every claim.
-///
-/// Twice as many batches are under way as there are lanes: one half is decided while the other is recovered, so that
-/// there is work to be done while a commit is waited for.
-///
-/// A lane that reads to the end while others have batches in hand is done: what it passed may be of their streams, and
-/// the others go on behind their own rows. Only when nobody has any is the pass at its end. Nor is a batch decided ahead
-/// where there are too few streams for so many batches. Where the policy keeps the order of streams, claims take whole
-/// streams: row by row, they would be met before earlier ones of their streams and put off, each for a recorded decision.
-#[derive(Debug)]
-pub struct Pass {
-    place: Mutex<Place>,
-    lanes: Semaphore,
-    most: u32,
-}
-
-#[derive(Debug, Default)]
-struct Place {
-    after: Option<Cursor>,
-    ended: bool,
-    /// Batches in hand.
-    working: u32,
-    /// Whether most rows of the last batch keep the order of their streams.
-    in_order: bool,
-}
-
-impl Pass {
-    pub(super) fn new(lanes: u16) -> Self {
-        Self { place: Mutex::default(), lanes: Semaphore::new(usize::from(lanes)), most: u32::from(lanes) }
-    }
-
-    /// Waits for a lane to recover a batch in; it is free again when what is returned is dropped.
-    pub(super) async fn lane(&self) -> Option<SemaphorePermit<'_>> {
-        // Lanes are never closed.
-        self.lanes.acquire().await.ok()
-    }
-
-    async fn ended(&self) -> bool {
-        self.place.lock().await.ended
-    }
-
-    /// Lets the other lanes stop at their next claim.
-    pub(super) async fn end(&self) {
-        self.place.lock().await.ended = true;
-    }
-
-    /// Has the next claims take whole streams, or rows by themselves.
-    pub(super) async fn keep_order(&self, in_order: bool) {
-        self.place.lock().await.in_order = in_order;
-    }
-
-    async fn worked(&self) {
-        let mut place = self.place.lock().await;
-        place.working = place.working.saturating_sub(1);
-    }
-}
-
-/// A batch, and whether it is the last one that its lane finds in this pass.
-struct Claimed {
-    batch: Batch,
-    last: bool,
-}
-
 /// How a scan ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Scanned {
@@ -169,24 +104,18 @@ impl Scanner {
             let size = if whole { limit } else { left };
             let most = self.pace.at_most(u32::try_from(size).unwrap_or(u32::MAX));
             let Some(worked) = self.claim_and_work(pass, most, &mut asker).await? else { break };
-            let (Worked { counts: worked, past_the_scan }, last) = worked;
-            counts += worked;
-            if past_the_scan || last {
+            counts += worked.counts;
+            if worked.is_last {
                 break;
             }
         }
         Ok(Scanned { counts, full: false })
     }
 
-    /// Works on the next claim of the pass; whether it is the lane's last. `None` when there is none.
-    async fn claim_and_work(
-        &self,
-        pass: &Pass,
-        most: u32,
-        asker: &mut Asker,
-    ) -> Result<Option<(Worked, bool)>, ScanError> {
-        let claimed = self.claim(pass, most).await.inspect_err(|_| self.pace.failed(most));
-        let Some(Claimed { batch, last }) = claimed? else { return Ok(None) };
+    /// Works on the next claim of the pass; `None` when there is none.
+    async fn claim_and_work(&self, pass: &Pass, most: u32, asker: &mut Asker) -> Result<Option<Worked>, ScanError> {
+        let claimed = pass.claim(self, most).await.inspect_err(|_| self.pace.failed(most));
+        let Some(batch) = claimed? else { return Ok(None) };
         let rows = batch.rows();
         let worked = batch.work(self, pass, asker).await;
         pass.worked().await;
@@ -196,7 +125,7 @@ impl Scanner {
             Err(ScanError::Store(_)) => self.pace.failed(rows),
             Err(ScanError::PolicyFails { .. }) => {}
         }
-        worked.map(|worked| Some((worked, last)))
+        worked.map(Some)
     }
 
     /// Gives a batch back whose work failed through no fault of its rows, so that nothing is counted on them.
@@ -217,39 +146,5 @@ impl Scanner {
             }
             abandoned.pop();
         }
-    }
-
-    /// Claims the next rows of the pass; `None` when it has ended.
-    async fn claim(&self, pass: &Pass, max: u32) -> Result<Option<Claimed>, StoreError> {
-        // Held across the claim: two lanes must not start from the same place.
-        let mut place = pass.place.lock().await;
-        if place.ended {
-            return Ok(None);
-        }
-        let generation = self.generation.tag_or_unversioned();
-        let request = ClaimRequest {
-            batch_id: Uuid::now_v7(),
-            owner: self.instance,
-            generation: &generation,
-            max,
-            after: place.after,
-            whole_streams: place.in_order,
-            lease: self.options.lease,
-            now: self.now,
-        };
-        let claim = match self.store.claim(&request).await {
-            Ok(claim) => claim,
-            Err(error) => {
-                // It may have been committed with only the answer lost.
-                self.abandon(request.batch_id).await;
-                return Err(error);
-            }
-        };
-        let at_the_end = claim.cursor.is_none();
-        let is_crowded = claim.crowded && place.working >= pass.most;
-        place.ended = at_the_end && place.working == 0;
-        place.after = claim.cursor.or(place.after);
-        place.working += 1;
-        Ok(Some(Claimed { batch: Batch::new(request.batch_id, claim), last: at_the_end || is_crowded }))
     }
 }

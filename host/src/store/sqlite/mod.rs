@@ -17,6 +17,7 @@ mod connect;
 mod decisions;
 mod due;
 mod fault;
+mod free_rows;
 mod host_lock;
 mod import;
 mod inherit;
@@ -118,6 +119,7 @@ pub fn statements() -> &'static [(&'static str, &'static str)] {
             claim::STATEMENTS,
             decisions::STATEMENTS,
             due::STATEMENTS,
+            free_rows::STATEMENTS,
             import::STATEMENTS,
             inherit::STATEMENTS,
             instances::STATEMENTS,
