@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// Rows that are looked at in one transaction.
-pub const CHUNK: u32 = 1000;
+/// Rows that are looked at in one transaction: enough to be fast, few enough to hold nobody up.
+pub const CHUNK: i32 = 1000;
 
 /// One chunk of a pass over the rows that a policy put off.
 #[derive(Debug, Clone)]

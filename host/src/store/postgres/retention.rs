@@ -40,10 +40,7 @@ impl PostgresStore {
         request: &Forget<'_, K>,
     ) -> Result<Forgotten> {
         let unread = |problem| StoreError::Database { action, problem };
-        let query = query
-            .bind(request.after.map(str::to_owned))
-            .bind(i32::try_from(CHUNK).unwrap_or(i32::MAX))
-            .bind(request.now.map(sql_time));
+        let query = query.bind(request.after.map(str::to_owned)).bind(CHUNK).bind(request.now.map(sql_time));
         // No row: another host is at it.
         let Some(row) = self.rows(action, query).await?.into_iter().next() else { return Ok(Forgotten::default()) };
         let looked_at: i64 = get(&row, "looked_at").map_err(unread)?;

@@ -8,10 +8,8 @@ use uuid::Uuid;
 
 use super::rows::{get, time};
 use super::{PostgresStore, sql_time};
+use crate::store::passes::CHUNK;
 use crate::store::{ClearDeferrals, Cleared, Result, StoreError, Sweep};
-
-/// Rows per transaction: enough to be fast, few enough to hold nobody up.
-const CHUNK: i32 = 2000;
 
 pub(crate) const RESET: &str = "select reset_dead_letters_for_generation($1)::bigint as changed";
 

@@ -43,7 +43,7 @@ pub(super) async fn clear_policy_deferrals(store: &SqliteStore, request: &ClearD
         query.fetch_all(&mut *conn).await.map_err(failed)?
     };
     let last = rows.last().and_then(|row| Cell::at(row, 0).into_text());
-    let next = last.filter(|_| rows.len() >= CHUNK as usize);
+    let next = last.filter(|_| i32::try_from(rows.len()).is_ok_and(|looked_at| looked_at >= CHUNK));
     let due: Vec<String> = rows
         .iter()
         .filter(|row| row.try_get(1).unwrap_or(false))

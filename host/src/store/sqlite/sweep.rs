@@ -11,10 +11,8 @@ use super::connect::Write;
 use super::rows::live_ids;
 use super::values::{Cell, time_text};
 use crate::model::time::{later, stored};
+use crate::store::passes::CHUNK;
 use crate::store::{Result, Sweep};
-
-/// Rows swept in one transaction.
-const CHUNK: u32 = 1000;
 
 /// Rows that a generation (?1) has not reached; of those that cannot be read it reaches none.
 macro_rules! unreached {
