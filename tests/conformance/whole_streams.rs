@@ -4,6 +4,7 @@ use reprieve::store::Cursor;
 use serde_json::json;
 
 use super::streams::{made_at, waiting_row};
+use crate::harness::backend::on_postgres;
 use crate::harness::batches::Claimed;
 use crate::harness::{Backend, at, claim, claim_streams, id, source, stream, time_text};
 
@@ -21,8 +22,8 @@ fn told(claimed: &Claimed) -> (Vec<u64>, Option<Cursor>) {
     (numbers, claimed.claim.cursor)
 }
 
-fn after(died: i64, n: u64) -> Option<Cursor> {
-    Some(Cursor { due_at: at(died), dead_lettered_at: at(died), dead_letter_id: id(n) })
+fn place(died: i64, n: u64) -> Cursor {
+    Cursor { due_at: at(died), dead_lettered_at: at(died), dead_letter_id: id(n) }
 }
 
 on_both_stores! {
@@ -88,12 +89,12 @@ on_both_stores! {
     async fn a_stream_in_a_batch_is_left_to_it(store: Backend) {
         one_stream_that_died_backwards(&store).await;
         let first = claim(&*store, 1, at(100)).await;
-        assert_eq!(told(&first), (vec![3], after(40, 3)));
+        assert_eq!(told(&first), (vec![3], Some(place(40, 3))));
 
         let second = claim_streams(&*store, 1, first.claim.cursor, at(100)).await;
 
         assert_eq!(second.ids(), [id(4)]);
-        assert!(second.claim.cursor < after(60, 1), "the stream is met again");
+        assert!(second.claim.cursor.is_some_and(|cursor| cursor < place(60, 1)), "the stream is met again");
     }
 
     async fn all_of_a_claim_is_in_its_batch_with_the_stream(store: Backend) {
@@ -108,4 +109,31 @@ on_both_stores! {
         assert_eq!(*ids, [1, 2, 3, 4].map(|n| json!(id(n))));
         assert_eq!(batch["streams"], json!([format!("wh_outbox|{}", stream(1))]));
     }
+}
+
+#[test]
+fn a_full_claim_of_which_a_row_has_changed_meanwhile_is_not_the_end_of_the_pass() {
+    on_postgres(async |store| {
+        for n in 1..=4 {
+            store.dead(n, json!({ "dead_lettered_at": time_text(at(i64::try_from(n).unwrap())) })).await;
+        }
+        // In the midst of the claim, as another session may.
+        store
+            .execute(&format!(
+                "create or replace function reprieve_is_for(p_credit text, p_credit_at timestamptz, p_generation text,
+                     p_now timestamptz) returns boolean language plpgsql as $$
+                 begin
+                     update wh_dead_letters set operator_notes = 'seen'
+                     where dead_letter_id = '{}' and operator_notes is null;
+                     return true;
+                 end $$",
+                id(2)
+            ))
+            .await;
+
+        let first = claim(&*store, 3, at(100)).await;
+
+        assert_eq!(told(&first), (vec![1, 3], Some(place(3, 3))));
+        assert_eq!(claim_streams(&*store, 3, first.claim.cursor, at(100)).await.ids(), [id(4)]);
+    });
 }

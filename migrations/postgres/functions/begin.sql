@@ -1,5 +1,5 @@
--- Carries out what was decided about a batch. NULL: the batch was lost. Else the ids of the endings that were applied: one
--- that waits for a row that has gone out of its way since is not.
+-- Carries out what was decided about a batch. NULL: the batch was lost. Else the ids of the endings that were applied:
+-- one that waits for a row that has gone out of its way since is not.
 create or replace function reprieve_begin(
     p_batch_id uuid,
     p_recover uuid[],

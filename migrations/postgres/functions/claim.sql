@@ -1,7 +1,15 @@
 -- Claiming: which rows can be taken, and taking them.
 
--- The due rows that a host may claim, in the order in which they fall due, after a place. What another host has in a batch,
--- row or stream, is left out; of rows whose streams the host itself has in one it is told.
+-- Whether a row is for hosts of a generation: for an hour, the credit of another one reserves it for that one's.
+create or replace function reprieve_is_for(p_credit text, p_credit_at timestamptz, p_generation text, p_now timestamptz)
+returns boolean
+language sql immutable parallel safe as $$
+    select p_credit is null or p_credit in ('*', p_generation) or p_credit_at is null
+        or p_credit_at <= p_now - interval '1 hour'
+$$;
+
+-- The due rows that a host may claim, in the order in which they fall due, after a place. What another host has in a
+-- batch, row or stream, is left out; of rows whose streams the host itself has in one it is told.
 create or replace function reprieve_free_rows(
     p_owner uuid,
     p_generation text,
@@ -36,24 +44,24 @@ language sql stable as $$
                 case when p_after_due_at > p_now then p_after_id else 'ffffffff-ffff-ffff-ffff-ffffffffffff' end)
         order by d.dead_lettered_at, d.dead_letter_id)
     ) f
-    where (f.replay_credit is null or f.replay_credit in ('*', p_generation)
-            or f.replay_credit_at is null or f.replay_credit_at <= p_now - interval '1 hour')
+    where reprieve_is_for(f.replay_credit, f.replay_credit_at, p_generation, p_now)
         and f.dead_letter_id not in (select unnest(b.ids) from wh_recovery_batches b)
         and coalesce(f.stream_key, '')
             not in (select unnest(b.streams) from wh_recovery_batches b where b.owner <> p_owner)
 $$;
 
--- The open rows of a stream in its order: whether each is due, and whether it waits for an earlier one; neither of those that
--- are reserved for another generation.
+-- The open rows of a stream in its order: whether each is due, and whether it waits for an earlier one; neither of
+-- those that are reserved for another generation. Under a held snapshot, the stream's index also names the rows of it
+-- that were recovered since, and these are passed over each time.
 create or replace function reprieve_open_in_stream(p_stream_key text, p_generation text, p_now timestamptz)
 returns table (place tid, dead_letter_id uuid, is_due boolean, waits boolean)
 language sql stable as $$
-    select d.ctid, d.dead_letter_id, (d.next_recovery_at is null or d.next_recovery_at <= p_now) and f.free,
-        d.deferral is not distinct from 'stream' and f.free
-    from wh_dead_letters d,
-        lateral (
-            select d.replay_credit is null or d.replay_credit in ('*', p_generation)
-                or d.replay_credit_at is null or d.replay_credit_at <= p_now - interval '1 hour') f (free)
+    select d.ctid, d.dead_letter_id,
+        (d.next_recovery_at is null or d.next_recovery_at <= p_now)
+            and reprieve_is_for(d.replay_credit, d.replay_credit_at, p_generation, p_now),
+        d.deferral is not distinct from 'stream'
+            and reprieve_is_for(d.replay_credit, d.replay_credit_at, p_generation, p_now)
+    from wh_dead_letters d
     where d.recovered_at is null and d.recovery_status not in (2, 3, 4) and d.operator_disposition not in (2, 3)
         and d.stream_id is not null
         and reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name) = p_stream_key
@@ -65,12 +73,13 @@ $$;
 -- sees the batch that the one before committed. The settings keep the plan on the range of the due index. A newer death
 -- is looked for among those that are not a message's first, which have an index of their own.
 --
--- With p_whole_streams each row brings the first rows of its stream along as far as these can go and there is room: they
--- can be recovered in their order at once, whatever the order in which they died.
+-- With p_whole_streams each row brings the first rows of its stream along as far as these can go and there is room:
+-- they can be recovered in their order at once, whatever the order in which they died. Such a claim takes at most a
+-- thousand.
 --
--- resume_* is the place after which the pass goes on, NULL that from which it came: every due row up to there is in a batch
--- of this host. passed is how many were left since their streams are in another batch of it. Nothing is read further
--- than the last row that is needed.
+-- is_full: it may be that more are due. resume_* is the place after which the pass goes on, NULL that from which it
+-- came: every row up to there that this host may have is in a batch of its own. passed is how many were left since
+-- their streams are in another batch of it.
 create or replace function reprieve_claim_rows(
     p_batch_id uuid,
     p_owner uuid,
@@ -83,8 +92,8 @@ create or replace function reprieve_claim_rows(
     p_lease_seconds double precision,
     p_now timestamptz
 ) returns table (
-    claimed_at timestamptz, passed integer, resume_due_at timestamptz, resume_dead_lettered_at timestamptz,
-    resume_id uuid, superseded_by uuid,
+    claimed_at timestamptz, is_full boolean, passed integer, resume_due_at timestamptz,
+    resume_dead_lettered_at timestamptz, resume_id uuid, superseded_by uuid,
     dead_letter_id uuid, source_table text, source_id uuid, stream_id uuid, message_type text, destination text,
     perspective_name text, metadata jsonb, failure_reason integer, error_text text, attempts_when_dlq integer,
     dead_lettered_at timestamptz, dead_lettered_by uuid, recovery_status integer, recovery_attempts integer,
@@ -108,6 +117,7 @@ declare
     v_places tid[] := '{}';
     v_ids uuid[] := '{}';
     v_streams text[] := '{}';
+    v_most integer := case when p_whole_streams then least(p_max, 1000) else p_max end;
     v_taken integer := 0;
     v_passed integer := 0;
 begin
@@ -115,7 +125,8 @@ begin
     perform set_config('synchronous_commit', 'off', true);
     perform pg_advisory_xact_lock(hashtextextended('reprieve claim ' || current_schema(), 0));
     v_now := coalesce(p_now, clock_timestamp());
-    select null::timestamptz as due_at, null::timestamptz as dead_lettered_at, null::uuid as dead_letter_id into v_resume;
+    select null::timestamptz as due_at, null::timestamptz as dead_lettered_at, null::uuid as dead_letter_id
+    into v_resume;
     for v_row in
         select f.place, f.due_at, f.dead_lettered_at, f.dead_letter_id, f.stream_key, f.in_hand
         from reprieve_free_rows(
@@ -134,7 +145,7 @@ begin
                     from reprieve_open_in_stream(v_row.stream_key, p_generation, v_now) o
                 loop
                     -- What waits comes with the one that it waits for; the first of all waits for a held one.
-                    exit when v_taken >= p_max or not (v_along.is_due or v_along.waits and v_brings);
+                    exit when v_taken >= v_most or not (v_along.is_due or v_along.waits and v_brings);
                     v_brings := true;
                     v_places := v_places || v_along.place;
                     v_ids := v_ids || v_along.dead_letter_id;
@@ -145,7 +156,7 @@ begin
             v_streams := v_streams || v_row.stream_key;
         end if;
         if v_is_new then
-            exit when v_taken >= p_max;
+            exit when v_taken >= v_most;
             v_places := v_places || v_row.place;
             v_ids := v_ids || v_row.dead_letter_id;
             v_taken := v_taken + 1;
@@ -153,7 +164,7 @@ begin
         if v_passed = 0 then
             v_resume := v_row;
         end if;
-        exit when v_taken >= p_max;
+        exit when v_taken >= v_most;
     end loop;
     return query
     with taken as materialized (
@@ -171,7 +182,7 @@ begin
         from taken t
         having count(*) > 0
     )
-    select v_now, v_passed, v_resume.due_at, v_resume.dead_lettered_at, v_resume.dead_letter_id, (
+    select v_now, v_taken >= v_most, v_passed, v_resume.due_at, v_resume.dead_lettered_at, v_resume.dead_letter_id, (
             select n.dead_letter_id from wh_dead_letters n
             where n.source_table = d.source_table and n.source_id = d.source_id and n.incarnation > d.incarnation
                 and n.incarnation > 1
@@ -190,6 +201,11 @@ begin
     order by coalesce(d.next_recovery_at, d.dead_lettered_at), d.dead_lettered_at, d.dead_letter_id;
     if not found then
         claimed_at := v_now;
+        is_full := v_taken >= v_most;
+        passed := v_passed;
+        resume_due_at := v_resume.due_at;
+        resume_dead_lettered_at := v_resume.dead_lettered_at;
+        resume_id := v_resume.dead_letter_id;
         return next;
     end if;
 end

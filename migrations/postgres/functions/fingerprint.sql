@@ -1,5 +1,5 @@
--- What two occurrences of one fault have in common. Followed step by step by the program's own code, which SQLite uses: a
--- change here is a change there, and a new version of the fingerprint.
+-- What two occurrences of one fault have in common. Followed step by step by the program's own code, which SQLite uses:
+-- a change here is a change there, and a new version of the fingerprint.
 create or replace function reprieve_error_fingerprint(p_text text) returns varchar
 language plpgsql immutable strict parallel safe
 set search_path = pg_catalog

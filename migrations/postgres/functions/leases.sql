@@ -1,8 +1,8 @@
 -- Batches that are given back or whose host has died, and whether there is anything to be done.
 
--- Whether something can be done now, and when the next row falls due. A batch whose lease has ended is something to be done
--- unless it is being settled or dissolved: hosts would ask again without a pause. Only the front of what is due is looked
--- at: a host that asks while another one works through a long stream would else read all of it each time.
+-- Whether something can be done now, and when the next row falls due. A batch whose lease has ended is something to be
+-- done unless it is being settled or dissolved: hosts would ask again without a pause. Only the front of what is due is
+-- looked at: a host that asks while another one works through a long stream would else read all of it each time.
 create or replace function reprieve_due(p_generation text, p_now timestamptz)
 returns table (now timestamptz, due_now boolean, next_at timestamptz)
 language plpgsql volatile security invoker
@@ -27,8 +27,7 @@ begin
                 where d.recovered_at is null and d.recovery_status not in (2, 3, 4)
                     and d.operator_disposition not in (2, 3)
                     and coalesce(d.next_recovery_at, d.dead_lettered_at) <= v_now
-                    and (d.replay_credit is null or d.replay_credit in ('*', p_generation)
-                        or d.replay_credit_at is null or d.replay_credit_at <= v_now - interval '1 hour')
+                    and reprieve_is_for(d.replay_credit, d.replay_credit_at, p_generation, v_now)
                 order by coalesce(d.next_recovery_at, d.dead_lettered_at), d.dead_lettered_at, d.dead_letter_id
                 limit 5000
             ) f
@@ -39,8 +38,7 @@ begin
             where d.recovered_at is null and d.recovery_status not in (2, 3, 4)
                 and d.operator_disposition not in (2, 3)
                 and d.next_recovery_at is null and d.dead_lettered_at > v_now
-                and (d.replay_credit is null or d.replay_credit in ('*', p_generation)
-                    or d.replay_credit_at is null or d.replay_credit_at <= v_now - interval '1 hour')
+                and reprieve_is_for(d.replay_credit, d.replay_credit_at, p_generation, v_now)
                 and d.dead_letter_id not in (select unnest(b.ids) from wh_recovery_batches b)
                 and coalesce(reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name), '')
                     not in (select unnest(b.streams) from wh_recovery_batches b)
@@ -134,8 +132,9 @@ begin
 end
 $$;
 
--- Dissolves the batches whose lease has ended, and makes those due that waited for a row that is held now. A host that was
--- killed leaves several: their rows are locked together, those of one batch after those of another could be a deadlock.
+-- Dissolves the batches whose lease has ended, and makes those due that waited for a row that is held now. A host that
+-- was killed leaves several: their rows are locked together, those of one batch after those of another could be a
+-- deadlock.
 create or replace function reprieve_rescue(p_max_policy_errors integer, p_now timestamptz)
 returns table (batches bigint, attempts bigint, policy_errors bigint)
 language plpgsql volatile security invoker set search_path from current as $$

@@ -1,5 +1,5 @@
--- Read models: claiming the events that they are fed with. A row is *owned* by the instance in instance_id, and *leased* to
--- it until lease_expiry. Attempts count the changes of the owner, here alone.
+-- Read models: claiming the events that they are fed with. A row is *owned* by the instance in instance_id, and
+-- *leased* to it until lease_expiry. Attempts count the changes of the owner, here alone.
 
 create or replace function reprieve_require_instance(p_instance_id uuid) returns void
 language plpgsql stable security invoker set search_path from current as $$
@@ -61,8 +61,8 @@ end
 $$;
 
 -- Of the rows that a claim could lock, those that may be applied now: nothing behind an open row of the same stream and
--- perspective that was not locked, is not due or has failed, and in the company that reprieve_company allows. A row whose
--- event is gone stops none.
+-- perspective that was not locked, is not due or has failed, and in the company that reprieve_company allows. A row
+-- whose event is gone stops none.
 create or replace function reprieve_in_order(
     p_stream_ids uuid[], p_perspective_name text, p_ids uuid[], p_taken boolean[]
 ) returns table (event_work_id uuid, taken boolean)

@@ -88,7 +88,8 @@ begin
         (instance_id, service_name, host_name, process_id, started_at, last_heartbeat_at, metadata)
     values (p_instance_id, p_service_name, p_host_name, p_process_id, v_now, v_now, p_metadata)
     on conflict (instance_id) do update
-    set last_heartbeat_at = greatest(i.last_heartbeat_at, excluded.last_heartbeat_at), metadata = coalesce(excluded.metadata, i.metadata);
+    set last_heartbeat_at = greatest(i.last_heartbeat_at, excluded.last_heartbeat_at),
+        metadata = coalesce(excluded.metadata, i.metadata);
 end
 $$;
 

@@ -215,8 +215,8 @@ begin
 end
 $$;
 
--- Inserts source rows as reprieve_reemit does, in exactly the order given: rows that follow one another and are of one shape
--- share a statement.
+-- Inserts source rows as reprieve_reemit does, in exactly the order given: rows that follow one another and are of one
+-- shape share a statement.
 create or replace function reprieve_reemit_in_turn(p_ids uuid[]) returns uuid[]
 language plpgsql volatile security invoker set search_path from current as $$
 declare
@@ -255,9 +255,9 @@ end
 $$;
 
 -- Re-emits dead letters so that a bad one does not keep the others back: what fails is halved, left part first, until
--- the bad row stands alone. Rows that keep the order of a stream name it in p_keys; one of them that is not inserted and
--- stays in the way (with p_fails_in_the_way after an error, with p_held when it is held) keeps back those behind it. An
--- error of the infrastructure ends the whole call.
+-- the bad row stands alone. Rows that keep the order of a stream name it in p_keys; one of them that is not inserted
+-- and stays in the way (with p_fails_in_the_way after an error, with p_held when it is held) keeps back those behind
+-- it. An error of the infrastructure ends the whole call.
 create or replace function reprieve_reemit_apart(
     p_ids uuid[],
     p_keys text[] default null,

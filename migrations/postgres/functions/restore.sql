@@ -79,9 +79,9 @@ begin
 end
 $$;
 
--- Makes the functions reprieve_restore_TABLE, whose plans a session keeps, where they are missing or the table has other
--- columns than they were made for. Such a function still works, with a plan for each call, and so a role that may not
--- replace it goes on without.
+-- Makes the functions reprieve_restore_TABLE, whose plans a session keeps, where they are missing or the table has
+-- other columns than they were made for. Such a function still works, with a plan for each call, and so a role that may
+-- not replace it goes on without.
 create or replace function reprieve_create_restore() returns void
 language plpgsql volatile security invoker set search_path from current as $$
 declare

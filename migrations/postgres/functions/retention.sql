@@ -1,8 +1,8 @@
 -- What is kept no longer, in chunks.
 
--- Looks at a chunk of the recorded decisions, in the order of their ids, and deletes those that are older than p_keep, as
--- is everything else that was decided about their dead letter, when this is recovered, given up or gone. No row: another
--- host is in the midst of it, and goes on to the end. Fewer looked at than asked for: that was the last chunk.
+-- Looks at a chunk of the recorded decisions, in the order of their ids, and deletes those that are older than p_keep,
+-- as is everything else that was decided about their dead letter, when this is recovered, given up or gone. No row:
+-- another host is in the midst of it, and goes on to the end. Fewer looked at than asked for: that was the last chunk.
 create or replace function reprieve_forget_decisions(p_keep interval, p_after uuid, p_limit integer, p_now timestamptz)
 returns table (looked_at bigint, forgotten bigint, last_id uuid)
 language plpgsql volatile security invoker set search_path from current as $$
@@ -35,11 +35,11 @@ begin
 end
 $$;
 
--- Looks at a chunk of the dead letters, in the order of their ids, and deletes those that have been recovered for longer
--- than p_keep_recovered, or given up with nothing known of them for longer than p_keep_failed; null keeps them. Of a
--- message with an open dead letter all of them stay, and a later one stays as long as an earlier one that was given up: an
--- operator who retries that one is told of it by the later one alone. No row: another host is in the midst of it, and goes on
--- to the end. Fewer looked at than asked for: that was the last chunk.
+-- Looks at a chunk of the dead letters, in the order of their ids, and deletes those that have been recovered for
+-- longer than p_keep_recovered, or given up with nothing known of them for longer than p_keep_failed; null keeps them.
+-- Of a message with an open dead letter all of them stay, and a later one stays as long as an earlier one that was
+-- given up: an operator who retries that one is told of it by the later one alone. No row: another host is in the midst
+-- of it, and goes on to the end. Fewer looked at than asked for: that was the last chunk.
 create or replace function reprieve_forget_settled(
     p_keep_recovered interval, p_keep_failed interval, p_after uuid, p_limit integer, p_now timestamptz)
 returns table (looked_at bigint, forgotten bigint, last_id uuid)

@@ -1,7 +1,7 @@
 -- What several functions lock at once is locked in the order of its ids.
 
--- Recovers all rows of a batch, which go back to p_source_tables, or does nothing: false. An error of the infrastructure
--- ends the whole call.
+-- Recovers all rows of a batch, which go back to p_source_tables, or does nothing: false. An error of the
+-- infrastructure ends the whole call.
 create or replace function reprieve_settle_at_once(
     p_batch_id uuid,
     p_ids uuid[],
@@ -67,9 +67,9 @@ exception when others then
 end
 $$;
 
--- Re-emits a batch and dissolves it. No row: the batch was lost. The rows are settled at once where they can be, which one row
--- without an id says of all of them, else apart, which says what is in the way of each. Those of p_in_order stand behind the earlier ones of their streams in p_ids;
--- if they are kept back they wait, at most so long.
+-- Re-emits a batch and dissolves it. No row: the batch was lost. The rows are settled at once where they can be, which
+-- one row without an id says of all of them, else apart, which says what is in the way of each. Those of p_in_order
+-- stand behind the earlier ones of their streams in p_ids; if they are kept back they wait, at most so long.
 create or replace function reprieve_settle(
     p_batch_id uuid,
     p_ids uuid[],
@@ -97,8 +97,8 @@ declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
     v_streams text[];
 begin
-    -- Begin has committed the attempts durably. A settle that a crash of the server takes back leaves its rows in the batch,
-    -- to be tried again at a further attempt; and whatever a consumer made of a row, it committed after this.
+    -- Begin has committed the attempts durably. A settle that a crash of the server takes back leaves its rows in the
+    -- batch, to be tried again at a further attempt; and whatever a consumer made of a row, it committed after this.
     perform set_config('synchronous_commit', 'off', true);
     if reprieve_settle_at_once(p_batch_id, p_ids, p_source_tables, p_credits, p_decision_ids, p_decisions,
         p_policy_names, p_policy_digests, p_attempts, p_rules, p_inputs, p_notes, v_now)
@@ -111,7 +111,8 @@ begin
         from reprieve_settle_apart(p_batch_id, p_ids, p_credits, p_failure_statuses, p_failure_next,
             p_failure_deferrals, p_decision_ids, p_decisions, p_policy_names, p_policy_digests, p_attempts, p_rules,
             p_inputs, p_notes, p_now, p_in_order, p_held_blocks, p_wait_seconds) s;
-        -- Whoever settled all of them meanwhile passed what the batch had locked, such as a row put off behind one of them.
+        -- Whoever settled all of them meanwhile passed what the batch had locked, such as a row put off behind one of
+        -- them.
         if not found and v_streams <> '{}' then
             perform reprieve_wake_streams(v_streams, v_now);
         end if;

@@ -1,6 +1,6 @@
--- Re-emits a batch and dissolves it, each row for itself. No row: the batch was lost. A dead letter that somebody else settled
--- meanwhile is left out of the answer. One whose message has died again since is held, and one behind a row of its stream
--- that stays in the way waits: that takes no attempt, as it takes none when a claim finds out.
+-- Re-emits a batch and dissolves it, each row for itself. No row: the batch was lost. A dead letter that somebody else
+-- settled meanwhile is left out of the answer. One whose message has died again since is held, and one behind a row of
+-- its stream that stays in the way waits: that takes no attempt, as it takes none when a claim finds out.
 create or replace function reprieve_settle_apart(
     p_batch_id uuid,
     p_ids uuid[],
@@ -45,7 +45,7 @@ declare
     v_problems text[];
     v_notes text[];
 begin
-    delete from wh_recovery_batches b where b.batch_id = p_batch_id and b.phase = 'recovering' 
+    delete from wh_recovery_batches b where b.batch_id = p_batch_id and b.phase = 'recovering'
     returning b.ids, b.streams into v_batch;
     if not found then
         return;
@@ -162,7 +162,8 @@ begin
         deferral = case when a.outcome = 'failed' then
             case when d.replay_credit <> coalesce(a.credit, '') then null else a.failure_deferral end end,
         recovery_attempts = d.recovery_attempts + case when a.credit is null then 1 else 0 end,
-        replay_credit = case when a.outcome = 'failed' and d.replay_credit <> coalesce(a.credit, '') then d.replay_credit end,
+        replay_credit =
+            case when a.outcome = 'failed' and d.replay_credit <> coalesce(a.credit, '') then d.replay_credit end,
         replay_credit_at = case
             when a.outcome = 'failed' and d.replay_credit <> coalesce(a.credit, '') then d.replay_credit_at end,
         retried_on_generations = case

@@ -1,5 +1,6 @@
--- Streams that keep their order: what stands before a row, and what is due once that is gone. A row's place in its stream is
--- (source_position, with one before all without; source_created_at, else dead_lettered_at; source_id; dead_letter_id).
+-- Streams that keep their order: what stands before a row, and what is due once that is gone. A row's place in its
+-- stream is (source_position, with one before all without; source_created_at, else dead_lettered_at; source_id;
+-- dead_letter_id).
 
 -- The stream that a row stands in, as text; NULL when it stands in none.
 create or replace function reprieve_stream_key(p_source_table text, p_stream_id uuid, p_perspective_name text)

@@ -105,9 +105,9 @@ begin
 end
 $$;
 
--- Looks at a chunk of the rows that a policy put off, in the order of their ids, and makes those due that another policy
--- than the one with this digest put off; with p_unknown also those of which the policy is not known, as after the death
--- of a host that was deciding. Fewer looked at than asked for: that was the last chunk.
+-- Looks at a chunk of the rows that a policy put off, in the order of their ids, and makes those due that another
+-- policy than the one with this digest put off; with p_unknown also those of which the policy is not known, as after
+-- the death of a host that was deciding. Fewer looked at than asked for: that was the last chunk.
 create or replace function reprieve_clear_policy_deferrals(
     p_digest text,
     p_unknown boolean,

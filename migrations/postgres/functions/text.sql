@@ -1,5 +1,5 @@
--- Texts as they are stored. Followed step by step by the program's own code, which SQLite uses: a change here is a change
--- there.
+-- Texts as they are stored. Followed step by step by the program's own code, which SQLite uses: a change here is a
+-- change there.
 
 create or replace function reprieve_clean_text(p_text text) returns text
 language plpgsql immutable strict parallel safe

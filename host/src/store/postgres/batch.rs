@@ -16,7 +16,7 @@ use crate::store::{
 };
 
 pub(crate) const CLAIM: &str = concat!(
-    "select claimed_at, passed, resume_due_at, resume_dead_lettered_at, resume_id, superseded_by, ",
+    "select claimed_at, is_full, passed, resume_due_at, resume_dead_lettered_at, resume_id, superseded_by, ",
     entry_columns!(),
     " from reprieve_claim_rows($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 );
@@ -64,10 +64,11 @@ impl PostgresStore {
                 Row::Unreadable { dead_letter_id, problem } => claim.unreadable.push((dead_letter_id, problem)),
             }
         }
-        let taken = u32::try_from(claim.rows.len() + claim.unreadable.len()).unwrap_or(u32::MAX);
-        if taken >= request.max {
+        // Not how many came: of those that were found, somebody may have changed some since.
+        if get(first, "is_full").map_err(unread)? {
             claim.cursor = resume(first).map_err(unread)?.or(request.after).or(Some(Cursor::FRONT));
-            claim.crowded = get::<i32>(first, "passed").map_err(unread)?.unsigned_abs() > taken;
+            let passed = get::<i32>(first, "passed").map_err(unread)?;
+            claim.crowded = usize::try_from(passed).is_ok_and(|passed| passed > rows.len());
         }
         self.hold_unreadable(request.batch_id, &claim).await?;
         Ok(claim)

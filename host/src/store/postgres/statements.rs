@@ -66,6 +66,7 @@ pub fn statements() -> &'static [(&'static str, &'static str)] {
         ("notify", listen::NOTIFY),
         ("applied migrations", migrate::APPLIED),
         ("record migration", migrate::RECORD),
+        ("forget later functions", migrate::FORGET_LATER_FUNCTIONS),
         ("check state", schema::CHECK_STATE),
         ("index state", schema::INDEX_STATE),
         ("foreign functions", functions::FOREIGN),
