@@ -16,7 +16,7 @@ use crate::store::{ClaimRequest, Cursor, Row};
 type Read<T> = std::result::Result<T, sqlx::Error>;
 
 macro_rules! claim {
-    ($index:literal, $more:expr, $condition:expr, $order:expr) => {
+    ($table:expr, $condition:expr, $order:expr) => {
         concat!(
             "select ",
             columns!(),
@@ -24,15 +24,12 @@ macro_rules! claim {
             stream_key!(),
             " as stream_key, (select n.dead_letter_id from wh_dead_letters n where n.source_table = d.source_table \
              and n.source_id = d.source_id and n.incarnation > d.incarnation \
-             order by n.incarnation desc, n.dead_lettered_at desc, n.dead_letter_id desc limit 1) as newer",
-            $more,
-            " from wh_dead_letters d indexed by ",
-            $index,
+             order by n.incarnation desc, n.dead_lettered_at desc, n.dead_letter_id desc limit 1) as newer from ",
+            $table,
             " where ",
             $condition,
             " order by ",
-            $order,
-            " limit ?4"
+            $order
         )
     };
 }
@@ -40,17 +37,19 @@ macro_rules! claim {
 /// The rows after a place, in the order in which they fall due.
 macro_rules! claim_after {
     ($index:literal, $due:literal) => {
-        claim!(
-            $index,
-            "",
-            concat!(
-                $due,
-                " and coalesce(d.next_recovery_at, d.dead_lettered_at) >= ?5 \
-                 and (coalesce(d.next_recovery_at, d.dead_lettered_at), d.dead_lettered_at, d.dead_letter_id) \
-                 > (?5, ?6, ?7) and ",
-                free!()
+        concat!(
+            claim!(
+                concat!("wh_dead_letters d indexed by ", $index),
+                concat!(
+                    $due,
+                    " and coalesce(d.next_recovery_at, d.dead_lettered_at) >= ?5 \
+                     and (coalesce(d.next_recovery_at, d.dead_lettered_at), d.dead_lettered_at, d.dead_letter_id) \
+                     > (?5, ?6, ?7) and ",
+                    free!()
+                ),
+                "coalesce(d.next_recovery_at, d.dead_lettered_at), d.dead_lettered_at, d.dead_letter_id"
             ),
-            "coalesce(d.next_recovery_at, d.dead_lettered_at), d.dead_lettered_at, d.dead_letter_id"
+            " limit ?4"
         )
     };
 }
@@ -58,26 +57,25 @@ macro_rules! claim_after {
 const DUE: &str = claim_after!("wh_dead_letters_due", "coalesce(d.next_recovery_at, d.dead_lettered_at) <= ?1");
 /// Rows without a due time are due at once, even those that seem to have died in the future.
 const DUE_AHEAD: &str = claim_after!("wh_dead_letters_age", "d.dead_lettered_at > ?1 and d.next_recovery_at is null");
-/// The first open rows of the stream ?5: whether each is due, and whether it waits for an earlier one; neither of those
-/// that are reserved for another generation.
-const OPEN_IN_STREAM: &str = claim!(
-    "wh_dead_letters_stream_order",
-    concat!(
-        ", (d.next_recovery_at is null or d.next_recovery_at <= ?1) and ",
-        free!(),
-        " as is_due, d.deferral is 'stream' and ",
-        free!(),
-        " as waits"
-    ),
-    concat!(
-        stream_key!(),
-        " = ?5 and d.stream_id is not null and d.recovery_status < 2 and d.operator_disposition < 2"
-    ),
-    place!()
+/// The first open rows of the stream ?5: whether each is due, which is 2, or waits for an earlier one, which is 1.
+const OPEN_IN_STREAM: &str = concat!(
+    "select d.rowid, case when not (",
+    free!(),
+    ") then 0 when d.next_recovery_at is null or d.next_recovery_at <= ?1 then 2 when d.deferral = 'stream' then 1 else 0 \
+     end from wh_dead_letters d indexed by wh_dead_letters_stream_order where ",
+    stream_key!(),
+    " = ?5 and d.stream_id is not null and d.recovery_status < 2 and d.operator_disposition < 2 order by ",
+    place!(),
+    " limit ?4"
 );
+const ROWS: &str = claim!("wh_dead_letters d", "d.rowid in (select value from json_each(?))", place!());
 
-pub(super) const STATEMENTS: &[(&str, &str)] =
-    &[("free_rows::DUE", DUE), ("free_rows::DUE_AHEAD", DUE_AHEAD), ("free_rows::OPEN_IN_STREAM", OPEN_IN_STREAM)];
+pub(super) const STATEMENTS: &[(&str, &str)] = &[
+    ("free_rows::DUE", DUE),
+    ("free_rows::DUE_AHEAD", DUE_AHEAD),
+    ("free_rows::OPEN_IN_STREAM", OPEN_IN_STREAM),
+    ("free_rows::ROWS", ROWS),
+];
 
 /// The rows to be claimed; and the place of the last row up to which all that are free are among them.
 pub(super) async fn free_rows(
@@ -108,20 +106,12 @@ async fn bring_along(
     for row in found {
         let key = Cell::named(&row, "stream_key").into_text();
         if let Some(key) = key.filter(|key| streams.insert(key.clone())) {
-            let query = sqlx::query(OPEN_IN_STREAM)
-                .bind(time_text(write.now))
-                .bind(request.generation.to_owned())
-                .bind(time_text(reserved_since(write.now)))
-                .bind(request.max.saturating_sub(count(&rows)))
-                .bind(key);
-            let open = query.fetch_all(&mut write.conn).await?;
-            let is = |row: &SqliteRow, column| Cell::named(row, column).integer() == Some(1);
-            // What waits comes with the one that it waits for; the first of all waits for a held one.
-            let brings = open.first().is_some_and(|row| is(row, "is_due"));
-            let goes_along = |row: &SqliteRow| is(row, "is_due") || is(row, "waits");
-            let before = rows.len();
-            rows.extend(open.into_iter().take_while(|row| brings && goes_along(row)));
-            numbers.extend(rows.iter().skip(before).map(number));
+            let left = request.max.saturating_sub(count(&rows));
+            let first = first_of_stream(write, request, key, left).await?;
+            numbers.extend(first.iter().copied().map(Some));
+            rows.extend(
+                sqlx::query(ROWS).bind(serde_json::Value::from(first).to_string()).fetch_all(&mut write.conn).await?,
+            );
         }
         let place = place_of(&row);
         if numbers.insert(number(&row)) {
@@ -133,6 +123,24 @@ async fn bring_along(
         resume = place.or(resume);
     }
     Ok((rows, resume))
+}
+
+/// The first rows of a stream that can go together, by their numbers.
+async fn first_of_stream(write: &mut Write<'_>, request: &ClaimRequest<'_>, key: String, most: u32) -> Read<Vec<i64>> {
+    const IS_DUE: i64 = 2;
+    const WAITS: i64 = 1;
+    let query = sqlx::query(OPEN_IN_STREAM)
+        .bind(time_text(write.now))
+        .bind(request.generation.to_owned())
+        .bind(time_text(reserved_since(write.now)))
+        .bind(most)
+        .bind(key);
+    let open = query.fetch_all(&mut write.conn).await?;
+    let comes = |row: &SqliteRow| Cell::at(row, 1).integer().unwrap_or_default();
+    // What waits comes with the one that it waits for; the first of all waits for a held one.
+    let brings = open.first().is_some_and(|first| comes(first) == IS_DUE);
+    let first = open.iter().take_while(|row| brings && comes(row) >= WAITS);
+    Ok(first.filter_map(|row| Cell::at(row, 0).integer()).collect())
 }
 
 async fn select(

@@ -80,6 +80,14 @@ impl File {
         super::values::Cell::at(row, 0).into_text()
     }
 
+    /// How a statement is carried out.
+    pub(super) async fn plan(&self, statement: &str) -> String {
+        let (_, sql) = super::statements().iter().find(|(name, _)| *name == statement).unwrap();
+        let sql = format!("explain query plan {sql}");
+        let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(&mut self.raw().await).await.unwrap();
+        rows.iter().filter_map(|row| super::values::Cell::at(row, 3).into_text()).collect::<Vec<_>>().join("\n")
+    }
+
     pub(super) async fn import(&self, rows: &[NewDeadLetter]) {
         let imported = self.store.import(&Import { rows, now: Some(at(0)) }).await.unwrap();
         assert_eq!(imported.imported, u64::try_from(rows.len()).unwrap());

@@ -63,12 +63,17 @@ async fn tables_of_an_application_keep_their_rows_and_columns_and_get_what_they_
 #[tokio::test]
 async fn the_claim_reads_only_the_index_of_due_rows() {
     let file = migrated().await;
-    let (_, sql) = statements().iter().find(|(name, _)| *name == "claim::DUE").unwrap();
-    let mut conn = file.raw().await;
-    let plan = sqlx::query(AssertSqlSafe(format!("explain query plan {sql}"))).fetch_all(&mut conn).await.unwrap();
-    let plan: Vec<_> =
-        plan.iter().filter_map(|row| crate::store::sqlite::values::Cell::at(row, 3).into_text()).collect();
-    let plan = plan.join("\n");
+    let plan = file.plan("free_rows::DUE").await;
     assert!(plan.contains("SEARCH d USING INDEX wh_dead_letters_due (<expr>>? AND <expr><?)"), "{plan}");
-    assert!(!plan.contains("USE TEMP B-TREE FOR ORDER BY\nSCAN d") && !plan.contains("SCAN d"), "{plan}");
+    assert!(!plan.contains("SCAN d"), "{plan}");
+}
+
+#[tokio::test]
+async fn a_claim_of_whole_streams_reads_only_their_indexes_and_the_rows_that_it_takes() {
+    let file = migrated().await;
+    let first = file.plan("free_rows::OPEN_IN_STREAM").await;
+    assert!(first.contains("SEARCH d USING INDEX wh_dead_letters_stream_order (<expr>=?)"), "{first}");
+    assert!(!first.contains("SCAN d") && !first.contains("ORDER BY"), "{first}");
+    let rows = file.plan("free_rows::ROWS").await;
+    assert!(rows.contains("SEARCH d USING INTEGER PRIMARY KEY (rowid=?)") && !rows.contains("SCAN d"), "{rows}");
 }
