@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use reprieve::model::RecoveryStatus;
-use reprieve::recovery::{ScanError, Scanner};
+use reprieve::recovery::{RecoveryOptions, ScanError, Scanner};
 use serde_json::json;
 
 use super::host::{Told, host, is_back};
-use crate::harness::backend::open_store;
+use super::loops::until;
+use crate::harness::backend::{on_postgres, open_store};
 use crate::harness::raw::Raw;
 use crate::harness::rows::with;
 use crate::harness::{Backend, at, begin, claim, dead_letter, id, outbox_row};
@@ -249,4 +250,30 @@ on_both_stores! {
         assert_eq!(in_hand.len(), 1, "it is told when the lease ends: {in_hand:?}");
         assert!(in_hand[0]["ids"].to_string().contains(&id(4).to_string()), "{in_hand:?}");
     }
+}
+
+#[test]
+fn a_batch_that_waits_for_a_lane_is_given_back_at_shutdown_and_counts_no_attempt() {
+    on_postgres(async |store| {
+        for n in 1..=4 {
+            store.dead(n, json!({})).await;
+        }
+        store.inserts_wait().await;
+        let lock = store.transaction("select pg_advisory_xact_lock(42)").await;
+        let options = RecoveryOptions { lanes: 1, scan_batch_size: 2, ..RecoveryOptions::default() };
+        let scanner = Scanner { options: options.into(), now: Some(at(60)), ..host(&store).await };
+        let shutdown = scanner.shutdown.clone();
+        let scan = tokio::spawn(async move { scanner.until_idle().await });
+
+        let begun = "select count(*) as n from wh_recovery_batches where phase = 'recovering'";
+        until("one batch settles and one waits", async || store.value(begun).await == json!(2)).await;
+        shutdown.cancel();
+        until("the one that waits is given back", async || store.value(begun).await == json!(1)).await;
+        lock.commit().await.unwrap();
+
+        let counts = scan.await.unwrap().unwrap();
+        assert_eq!((counts.scanned, counts.recovered), (2, 2));
+        assert_eq!(store.value("select sum(recovery_attempts) as n from wh_dead_letters").await, json!(2));
+        assert_eq!((store.rows_in("wh_outbox").await, store.rows_in("wh_recovery_batches").await), (2, 0));
+    });
 }

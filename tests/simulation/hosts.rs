@@ -6,11 +6,11 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use reprieve::model::{Answers, Deferral};
+use reprieve::model::Answers;
 use reprieve::recovery::plan::{Asking, Terms};
 use reprieve::recovery::planned::Plan;
 use reprieve::recovery::record::Asked;
-use reprieve::recovery::streams::Parts;
+use reprieve::recovery::streams::{Parts, of_scan};
 use reprieve::store::{Attempt, Begin, Begun, Candidate, ClaimRequest, Cursor, Ending, Settle};
 use uuid::Uuid;
 
@@ -37,7 +37,7 @@ enum Phase {
     Starting,
     Preparing,
     Scanning,
-    Claimed(Vec<Candidate>),
+    Claimed(Vec<Candidate>, Timestamp),
     Planned(Plan),
     Begun(Vec<Attempt>),
     GivingBack,
@@ -71,7 +71,7 @@ impl Host {
 
     /// Keeps the lease of what it works on.
     pub fn renew(&self, world: &mut World) {
-        if matches!(self.phase, Phase::Claimed(_) | Phase::Planned(_) | Phase::Begun(_)) {
+        if matches!(self.phase, Phase::Claimed(..) | Phase::Planned(_) | Phase::Begun(_)) {
             world.renew(self.batch, LEASE);
         }
     }
@@ -87,7 +87,7 @@ impl Host {
             Phase::Starting => "sweeps".to_owned(),
             Phase::Preparing => "prepares a scan".to_owned(),
             Phase::Scanning => "claims".to_owned(),
-            Phase::Claimed(rows) => format!("asks about {}", ids(rows.iter().map(|row| row.entry.dead_letter_id))),
+            Phase::Claimed(rows, _) => format!("asks about {}", ids(rows.iter().map(|row| row.entry.dead_letter_id))),
             Phase::Planned(plan) => {
                 let attempts = plan.attempts.iter().map(|attempt| attempt.dead_letter_id);
                 let ended = |ending: &Ending| format!("{} {:?}", ending.dead_letter_id.as_u128(), ending.standing);
@@ -112,7 +112,9 @@ impl Host {
             }
             Phase::Preparing => (Phase::Scanning, self.prepare(world, deployed, committed)),
             Phase::Scanning => self.claim(world, max, committed, told),
-            Phase::Claimed(rows) => (if told { self.plan(world, rows) } else { Phase::GivingBack }, None),
+            Phase::Claimed(rows, claimed_at) => {
+                (if told { self.plan(world, rows, claimed_at) } else { Phase::GivingBack }, None)
+            }
             Phase::Planned(plan) => self.begin(world, plan, committed, told),
             Phase::Begun(attempts) => self.settle(world, attempts, committed, told, max),
             Phase::GivingBack => {
@@ -163,7 +165,7 @@ impl Host {
             Some(claim) => {
                 self.after = claim.cursor;
                 self.scan_at.get_or_insert(claim.now);
-                (Phase::Claimed(claim.rows), claimed)
+                (Phase::Claimed(claim.rows, claim.now), claimed)
             }
         }
     }
@@ -173,13 +175,10 @@ impl Host {
         if self.after.is_some() { Phase::Scanning } else { Phase::Preparing }
     }
 
-    fn plan(&mut self, world: &World, mut rows: Vec<Candidate>) -> Phase {
+    fn plan(&mut self, world: &World, rows: Vec<Candidate>, claimed_at: Timestamp) -> Phase {
         let now = self.scan_at.unwrap_or(world.now);
         let claimed = rows.len();
-        rows.retain(|row| {
-            row.entry.next_recovery_at.is_none_or(|due_at| due_at <= now)
-                || row.entry.deferral == Some(Deferral::Stream)
-        });
+        let mut rows = of_scan(rows, now, claimed_at);
         if rows.len() < claimed {
             self.after = None;
         }

@@ -15,9 +15,8 @@ use super::planned::Plan;
 use super::record::inputs;
 use super::report::Report;
 use super::scan::{ScanError, Scanner};
-use super::streams::line_up;
+use super::streams::{in_order, line_up, of_scan};
 use super::{RecoveryOptions, ScanCounts};
-use crate::model::Deferral;
 use crate::model::view::PolicyView;
 use crate::store::{Begin, Begun, Candidate, Claim, Outcome, Settle, Settled, StoreError, StreamTerms};
 
@@ -58,7 +57,7 @@ impl Batch {
         }
         let now = *asker.now.get_or_insert(self.claim.now);
         let claimed = self.claim.rows.len();
-        let rows: Vec<Candidate> = self.claim.rows.into_iter().filter(|row| is_of_scan(row, now)).collect();
+        let rows = of_scan(self.claim.rows, now, self.claim.now);
         let is_last = self.is_last || rows.len() < claimed;
         if claimed == 0 {
             return Ok(Worked { counts: report.counts(), is_last });
@@ -66,15 +65,14 @@ impl Batch {
         let lease = Lease { scanner, batch_id: self.id };
         let mut begun = false;
         let done = async {
-            let (plan, in_order) = tokio::select! {
-                decided = decide_rows(scanner, asker, rows, now) => decided?,
+            let plan = tokio::select! {
+                plan = decide_rows(scanner, asker, rows, now) => plan?,
                 () = lease.lost() => {
                     report.lost();
                     return Ok(());
                 }
                 () = scanner.shutdown.cancelled() => return Ok(scanner.store.release(self.id).await?),
             };
-            pass.keep_order(2 * in_order > plan.rows.len()).await;
             Ok(commit(scanner, pass, &lease, &plan, &mut report, &mut begun).await?)
         }
         .await;
@@ -89,24 +87,20 @@ impl Batch {
     }
 }
 
-/// Whether a row was due when the scan began; one that waits for another of its stream comes along with that one.
-fn is_of_scan(row: &Candidate, now: Timestamp) -> bool {
-    row.entry.next_recovery_at.is_none_or(|due_at| due_at <= now) || row.entry.deferral == Some(Deferral::Stream)
-}
-
-/// Asks about the rows and plans each; how many of them keep the order of their stream.
+/// Asks about the rows and plans each.
 async fn decide_rows(
     scanner: &Scanner,
     asker: &mut Asker,
     mut rows: Vec<Candidate>,
     now: Timestamp,
-) -> Result<(Plan, usize), ScanError> {
+) -> Result<Plan, ScanError> {
     let views: Vec<PolicyView> = rows.iter().map(|row| PolicyView::of(&row.entry)).collect();
     let inputs: Vec<String> = views.iter().map(inputs).collect();
     let askings = asker.ask(scanner, &rows, views, now).await?;
+    scanner.pace.answered(in_order(&rows, &askings), rows.len());
     let terms = terms(&scanner.options, now);
     let places = line_up(scanner, &mut rows, &askings, terms).await?;
-    Ok((Plan::of(rows.into_iter().zip(inputs).collect(), askings, &places, terms), places.len()))
+    Ok(Plan::of(rows.into_iter().zip(inputs).collect(), askings, &places, terms))
 }
 
 fn terms(options: &RecoveryOptions, now: Timestamp) -> Terms {
@@ -145,14 +139,20 @@ async fn commit(
     let attempts = &*plan.going(&ended);
     let settle = Settle { batch_id: lease.batch_id, attempts, streams, now: scanner.now };
     let settled = lease.kept(async {
-        let _lane = pass.lane().await;
+        let _lane = tokio::select! {
+            biased;
+            lane = pass.lane() => lane,
+            // Given back, it counts no attempt.
+            () = scanner.shutdown.cancelled() => return scanner.store.release(lease.batch_id).await.map(|()| None),
+        };
+        report.attempting(rows);
         let started = Instant::now();
         let settled = settle_in_the_end(scanner, &settle).await;
         scanner.metrics.settle(started.elapsed());
-        settled
+        settled.map(Some)
     });
-    let outcomes: HashMap<Uuid, Outcome> =
-        settled.await?.into_iter().map(|row| (row.dead_letter_id, row.outcome)).collect();
+    let Some(settled) = settled.await? else { return Ok(()) };
+    let outcomes: HashMap<Uuid, Outcome> = settled.into_iter().map(|row| (row.dead_letter_id, row.outcome)).collect();
     report.settled(rows, &outcomes);
     Ok(())
 }

@@ -1,22 +1,38 @@
-//! How many rows a claim may take at present.
+//! How claims are made at present.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Halved by each batch that the store could not work off, for example since it took longer than the server lets a
-/// statement take; doubled again by each that went through. Shared by the lanes of a host.
+/// How many rows a claim may take, and whether with whole streams. Shared by the lanes of a host.
 #[derive(Debug)]
-pub struct Pace(AtomicU32);
+pub struct Pace {
+    /// Halved by each batch that the store could not work off, for example since it took longer than the server lets a
+    /// statement take; doubled again by each that went through.
+    most: AtomicU32,
+    whole_streams: AtomicBool,
+}
 
 impl Default for Pace {
     fn default() -> Self {
-        Self(AtomicU32::new(u32::MAX))
+        Self { most: AtomicU32::new(u32::MAX), whole_streams: AtomicBool::new(false) }
     }
 }
 
 impl Pace {
     /// The most rows of the next claim, of those that may be taken at all: one at least.
     pub(super) fn at_most(&self, rows: u32) -> u32 {
-        self.0.load(Ordering::Relaxed).min(rows)
+        self.most.load(Ordering::Relaxed).min(rows)
+    }
+
+    /// Whether the next claim takes whole streams.
+    pub(super) fn whole_streams(&self) -> bool {
+        self.whole_streams.load(Ordering::Relaxed)
+    }
+
+    /// Of `rows` that the policy answered about, so many keep the order of their streams.
+    pub(super) fn answered(&self, in_order: usize, rows: usize) {
+        if rows > 0 {
+            self.whole_streams.store(2 * in_order > rows, Ordering::Relaxed);
+        }
     }
 
     /// A batch of so many rows went through.
@@ -31,7 +47,7 @@ impl Pace {
 
     fn update(&self, change: impl Fn(u32) -> u32) {
         // Never fails: the change is always made.
-        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |most| Some(change(most)));
+        let _ = self.most.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |most| Some(change(most)));
     }
 }
 
@@ -47,6 +63,17 @@ mod tests {
             pace.failed(pace.at_most(200));
             assert_eq!(pace.at_most(200), expected);
         }
+    }
+
+    #[test]
+    fn whole_streams_are_claimed_while_the_policy_keeps_the_order_of_most_rows() {
+        let pace = Pace::default();
+        let after = |in_order, rows| {
+            pace.answered(in_order, rows);
+            pace.whole_streams()
+        };
+        assert!(!pace.whole_streams());
+        assert_eq!([(1, 2), (2, 3), (0, 0), (1, 3)].map(|(n, rows)| after(n, rows)), [false, true, true, false]);
     }
 
     #[test]

@@ -32,8 +32,6 @@ struct Place {
     ended: bool,
     /// Batches in hand.
     working: u32,
-    /// Whether most rows of the last batch keep the order of their streams.
-    in_order: bool,
 }
 
 impl Pass {
@@ -56,11 +54,6 @@ impl Pass {
         self.place.lock().await.ended = true;
     }
 
-    /// Has the next claims take whole streams, or rows by themselves.
-    pub(super) async fn keep_order(&self, in_order: bool) {
-        self.place.lock().await.in_order = in_order;
-    }
-
     /// A batch is no longer in hand.
     pub(super) async fn worked(&self) {
         let mut place = self.place.lock().await;
@@ -81,7 +74,7 @@ impl Pass {
             generation: &generation,
             max,
             after: place.after,
-            whole_streams: place.in_order,
+            whole_streams: scanner.pace.whole_streams(),
             lease: scanner.options.lease,
             now: scanner.now,
         };

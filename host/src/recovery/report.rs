@@ -39,19 +39,24 @@ impl Report {
         tracing::warn!("a batch was lost to another host");
     }
 
-    /// The decisions that re-emit nothing were carried out, and the attempts are counted.
+    /// The decisions that re-emit nothing were carried out.
     pub(super) fn begun(&mut self, planned: &[Planned], ended: &HashSet<Uuid>) {
         for row in planned {
             match row.told {
-                Told::Attempt { .. } => {
-                    self.counts.scanned += 1;
-                    self.metrics.recovery_attempt(row.entry.failure_reason);
-                }
+                Told::Attempt { .. } => {}
                 Told::End(kind) if ended.contains(&row.entry.dead_letter_id) => self.ended(row, kind),
                 Told::End(_) => {
                     tracing::debug!(dead_letter_id = %row.entry.dead_letter_id, "changed since it was claimed; left alone");
                 }
             }
+        }
+    }
+
+    /// The attempts, which are counted already, are made now.
+    pub(super) fn attempting(&mut self, planned: &[Planned]) {
+        for row in planned.iter().filter(|row| matches!(row.told, Told::Attempt { .. })) {
+            self.counts.scanned += 1;
+            self.metrics.recovery_attempt(row.entry.failure_reason);
         }
     }
 
