@@ -1,9 +1,10 @@
 -- Claiming: which rows can be taken, and taking them.
 
--- Whether a row is for hosts of a generation: for an hour, the credit of another one reserves it for that one's.
+-- Whether a row is for hosts of a generation: for an hour, the credit of another one reserves it for that one's. Were it
+-- immutable, it would be called for each row, and not become a part of the queries.
 create or replace function reprieve_is_for(p_credit text, p_credit_at timestamptz, p_generation text, p_now timestamptz)
 returns boolean
-language sql immutable parallel safe as $$
+language sql stable parallel safe as $$
     select p_credit is null or p_credit in ('*', p_generation) or p_credit_at is null
         or p_credit_at <= p_now - interval '1 hour'
 $$;
