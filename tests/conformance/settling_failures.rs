@@ -4,6 +4,7 @@ use reprieve::model::RecoveryStatus;
 use reprieve::store::{Outcome, Settled};
 use serde_json::json;
 
+use crate::harness::backend::on_postgres;
 use crate::harness::rows::{refuse_destination, with};
 use crate::harness::{Backend, at, dead_letter, id, outbox_row, recover_all, source, stream, time_text};
 
@@ -97,4 +98,27 @@ on_both_stores! {
         assert_eq!(recovered(&settled), [id(1), id(3)]);
         assert_ne!(store.letter(id(2)).await.recovery_status, RecoveryStatus::Recovered);
     }
+}
+
+#[test]
+fn what_the_database_would_check_at_the_end_of_the_transaction_fails_its_own_row_alone() {
+    on_postgres(async |store| {
+        store
+            .execute(
+                "create table queues (name text primary key);
+                 insert into queues values ('orders');
+                 alter table wh_outbox add constraint known_queue foreign key (destination) references queues
+                     deferrable initially deferred",
+            )
+            .await;
+        for n in 1..=4 {
+            store.dead(n, json!({ "destination": if n == 2 { "gone" } else { "orders" } })).await;
+        }
+
+        let settled = recover_all(&*store, at(100)).await;
+
+        assert_eq!(recovered(&settled), [1, 3, 4].map(id));
+        let note = store.letter(id(2)).await.status_note.unwrap();
+        assert!(note.contains("known_queue"), "{note}");
+    });
 }

@@ -100,6 +100,8 @@ begin
     -- Begin has committed the attempts durably. A settle that a crash of the server takes back leaves its rows in the
     -- batch, to be tried again at a further attempt; and whatever a consumer made of a row, it committed after this.
     perform set_config('synchronous_commit', 'off', true);
+    -- What would be refused at the commit is refused here, where the row that it is about can be told from the others.
+    set constraints all immediate;
     if reprieve_settle_at_once(p_batch_id, p_ids, p_source_tables, p_credits, p_decision_ids, p_decisions,
         p_policy_names, p_policy_digests, p_attempts, p_rules, p_inputs, p_notes, v_now)
     then
