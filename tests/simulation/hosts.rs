@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use reprieve::model::Answers;
+use reprieve::recovery::late::of_scan;
 use reprieve::recovery::plan::{Asking, Terms};
 use reprieve::recovery::planned::Plan;
 use reprieve::recovery::record::Asked;
-use reprieve::recovery::streams::{Parts, of_scan};
+use reprieve::recovery::streams::Parts;
 use reprieve::store::{Attempt, Begin, Begun, Candidate, ClaimRequest, Cursor, Ending, Settle};
 use uuid::Uuid;
 

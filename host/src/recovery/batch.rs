@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::ask::Asker;
+use super::late::of_scan;
 use super::lease::Lease;
 use super::pass::Pass;
 use super::plan::Terms;
@@ -15,7 +16,7 @@ use super::planned::Plan;
 use super::record::inputs;
 use super::report::Report;
 use super::scan::{ScanError, Scanner};
-use super::streams::{in_order, line_up, of_scan};
+use super::streams::{in_order, line_up};
 use super::{RecoveryOptions, ScanCounts};
 use crate::model::view::PolicyView;
 use crate::store::{Begin, Begun, Candidate, Claim, Outcome, Settle, Settled, StoreError, StreamTerms};

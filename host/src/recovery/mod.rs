@@ -10,6 +10,7 @@ pub mod counts;
 pub mod deferrals;
 mod drain;
 pub mod generation;
+pub mod late;
 pub mod lease;
 pub mod options;
 mod pace;

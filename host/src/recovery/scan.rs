@@ -57,13 +57,13 @@ pub struct Scanner {
     pub health: Health,
     /// Stands in for the clock.
     pub now: Option<Timestamp>,
-    /// Ends a scan between two batches, and gives back a batch that is not decided yet.
+    /// Ends a scan between two batches, and gives back a batch that is not being settled yet.
     pub shutdown: CancellationToken,
     /// Batches to give back as soon as the store answers again.
     pub abandoned: Arc<Mutex<Vec<Uuid>>>,
     /// How far the rows that another policy put off have been made due.
     pub deferrals: Arc<Mutex<Deferrals>>,
-    /// How many rows a claim may take at present.
+    /// How claims are made at present.
     pub pace: Arc<Pace>,
     /// Its place among the hosts that share the store.
     pub rota: Arc<Rota>,

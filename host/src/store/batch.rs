@@ -41,7 +41,7 @@ pub struct ClaimRequest<'a> {
     pub after: Option<Cursor>,
     /// Each row that is met brings the first of its stream along, up to one that neither is due nor waits for another of
     /// them, so that they can be recovered in their order at once. Rows by themselves do better without: the oldest of all
-    /// streams come first then.
+    /// streams come first then. A store may take fewer than `max` with them.
     pub whole_streams: bool,
     /// How long the batch lasts.
     pub lease: Duration,
