@@ -63,8 +63,8 @@ fn check_says_what_a_policy_is_and_what_it_was_held_to() {
 #[test]
 fn check_holds_a_policy_to_the_configured_limits() {
     let check = policy(&["check", "guest.wasm", "--json"]);
-    let checked = check.env("REPRIEVE_POLICY__LIMITS__CALL_TIME", "7ms").run().exits(0).json();
-    assert_eq!(checked["limits"]["call_time_ms"], 7);
+    let checked = check.env("REPRIEVE_POLICY__LIMITS__CALL_TIME", "1700ms").run().exits(0).json();
+    assert_eq!(checked["limits"]["call_time_ms"], 1700);
     let check = policy(&["check", "guest.wasm"]);
     let refused = check.env("REPRIEVE_POLICY__LIMITS__MEMORY_BYTES", "64KiB").run().exits(2);
     assert!(refused.stderr.contains("memory"), "{}", refused.stderr);
