@@ -62,11 +62,14 @@ $$;
 
 -- Of the rows that a claim could lock, those that may be applied now: nothing behind an open row of the same stream and
 -- perspective that was not locked, is not due or has failed, and in the company that reprieve_company allows. A row
--- whose event is gone stops none.
+-- whose event is gone stops none. The settings keep the planner from comparing each row with each of the claim;
+-- events are looked up one by one all the same.
 create or replace function reprieve_in_order(
     p_stream_ids uuid[], p_perspective_name text, p_ids uuid[], p_taken boolean[]
 ) returns table (event_work_id uuid, taken boolean)
-language plpgsql stable security invoker set search_path from current as $$
+language plpgsql stable security invoker
+set search_path from current set enable_nestloop = off set jit = off
+as $$
 #variable_conflict use_column
 begin
     return query
@@ -79,7 +82,9 @@ begin
             min(case when e.event_id is not null then reprieve_company(w.attempts) end) over up_to_here as company
         from wh_perspective_events w
         left join unnest(p_ids, p_taken) as c (id, taken) on c.id = w.event_work_id
-        left join wh_event_store e on e.event_id = w.event_id
+        left join lateral (
+            select s.event_id, s.commit_sequence from wh_event_store s where s.event_id = w.event_id offset 0
+        ) e on true
         where w.stream_id = any (p_stream_ids) and w.processed_at is null
             and (p_perspective_name is null or w.perspective_name = p_perspective_name)
         window earlier as (partition by w.stream_id, w.perspective_name
@@ -146,16 +151,26 @@ begin
     from unnest(v_ids, v_taken) as c (id, taken)
     where w.event_work_id = c.id;
 
+    -- Each row is found by its key: no plan can compare all that was claimed with all that the instance holds.
     return query
+    with claimed as materialized (
+        select c.id, bool_or(c.taken) as taken
+        from (
+            select u.id, u.taken from unnest(v_ids, v_taken) as u (id, taken)
+            union all
+            select w.event_work_id, false
+            from wh_perspective_events w
+            where not p_in_order and w.stream_id = any (p_stream_ids) and w.processed_at is null
+                and (p_perspective_name is null or w.perspective_name = p_perspective_name)
+                and w.instance_id = p_instance_id and w.lease_expiry > v_now
+        ) c
+        group by c.id
+    )
     select w.stream_id, w.event_id, w.event_work_id, w.perspective_name::text, e.event_type::text, e.event_data::jsonb,
-        e.metadata::jsonb, e.commit_sequence::bigint, w.attempts, w.claimed_at, coalesce(c.taken, false)
-    from wh_perspective_events w
-    left join unnest(v_ids, v_taken) as c (id, taken) on c.id = w.event_work_id
+        e.metadata::jsonb, e.commit_sequence::bigint, w.attempts, w.claimed_at, c.taken
+    from claimed c
+    join wh_perspective_events w on w.event_work_id = c.id
     left join wh_event_store e on e.event_id = w.event_id
-    where w.stream_id = any (p_stream_ids) and w.processed_at is null
-        and (p_perspective_name is null or w.perspective_name = p_perspective_name)
-        and w.instance_id = p_instance_id and w.lease_expiry > v_now
-        and (c.id is not null or not p_in_order)
     order by w.stream_id, e.commit_sequence nulls last, w.event_id, w.perspective_name;
 end
 $$;
