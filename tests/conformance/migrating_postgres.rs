@@ -50,6 +50,27 @@ fn functions_of_an_earlier_host_are_replaced_and_those_of_a_later_one_stay() {
 }
 
 #[test]
+fn functions_of_a_later_host_that_were_replaced_are_recorded_as_what_they_are() {
+    let url = crate::harness::migrated_database();
+    backend::run(async {
+        let store = Backend::at(url, None).await;
+        let recorded = "select string_agg(number::text, ',') as n from reprieve_migrations where name = 'functions'";
+        let own = store.value(recorded).await;
+        store.execute("update reprieve_migrations set number = 1000000 where name = 'functions'").await;
+        store
+            .execute(
+                "drop function mark_dead_letter_holding(uuid);
+                 create function mark_dead_letter_holding(p_dead_letter_id uuid) returns void language sql as ''",
+            )
+            .await;
+
+        assert_eq!(store.migrate(true).await.unwrap(), ["functions"]);
+
+        assert_eq!(store.value(recorded).await, own);
+    });
+}
+
+#[test]
 fn a_foreign_function_of_a_contract_name_is_an_error_until_it_is_adopted() {
     let url = crate::harness::empty_database();
     backend::run(async {

@@ -1,11 +1,11 @@
 //! One bad row does not keep the others from returning.
 
-use reprieve::model::RecoveryStatus;
+use reprieve::model::{RecoveryStatus, SourceTable};
 use reprieve::store::{Outcome, Settled};
 use serde_json::json;
 
 use crate::harness::backend::on_postgres;
-use crate::harness::rows::{refuse_destination, with};
+use crate::harness::rows::{inbox_row, moving, refuse_destination, with};
 use crate::harness::{Backend, at, dead_letter, id, outbox_row, recover_all, source, stream, time_text};
 
 fn recovered(settled: &[Settled]) -> Vec<uuid::Uuid> {
@@ -35,8 +35,7 @@ on_both_stores! {
         store.insert("wh_outbox", &with(outbox_row(1), json!({"tenant": "acme"}))).await;
         store.insert("wh_outbox", &with(outbox_row(2), json!({"tenant": null}))).await;
         for n in [1, 2] {
-            let request = crate::harness::rows::moving(reprieve::model::SourceTable::Outbox, n);
-            store.move_to_dead_letters(&request).await.unwrap();
+            store.move_to_dead_letters(&moving(SourceTable::Outbox, n)).await.unwrap();
         }
         if store.is_postgres() {
             store.execute("alter table wh_outbox add constraint tenant_given check (tenant is not null)").await;
@@ -120,5 +119,26 @@ fn what_the_database_would_check_at_the_end_of_the_transaction_fails_its_own_row
         assert_eq!(recovered(&settled), [1, 3, 4].map(id));
         let note = store.letter(id(2)).await.status_note.unwrap();
         assert!(note.contains("known_queue"), "{note}");
+    });
+}
+
+#[test]
+fn rows_that_refer_to_each_other_are_settled_together() {
+    on_postgres(async |store| {
+        store.insert("wh_outbox", &with(outbox_row(1), json!({ "stream_id": source(2) }))).await;
+        store.insert("wh_inbox", &inbox_row(2)).await;
+        for (table, n) in [(SourceTable::Outbox, 1), (SourceTable::Inbox, 2)] {
+            store.move_to_dead_letters(&moving(table, n)).await.unwrap();
+        }
+        store
+            .execute(
+                "alter table wh_outbox add constraint caused_by foreign key (stream_id) references wh_inbox (message_id)
+                     deferrable initially deferred",
+            )
+            .await;
+
+        let settled = recover_all(&*store, at(100)).await;
+
+        assert_eq!(recovered(&settled), [1, 2].map(id));
     });
 }

@@ -1,7 +1,7 @@
 -- Claiming: which rows can be taken, and taking them.
 
--- Whether a row is for hosts of a generation: for an hour, the credit of another one reserves it for that one's. Were it
--- immutable, it would be called for each row, and not become a part of the queries.
+-- Whether a row is for hosts of a generation: for an hour, the credit of another one reserves it for that one's. Were
+-- it immutable, it would be called for each row, and not become a part of the queries.
 create or replace function reprieve_is_for(p_credit text, p_credit_at timestamptz, p_generation text, p_now timestamptz)
 returns boolean
 language sql stable parallel safe as $$
@@ -76,11 +76,11 @@ $$;
 --
 -- With p_whole_streams each row brings the first rows of its stream along as far as these can go and there is room:
 -- they can be recovered in their order at once, whatever the order in which they died. Such a claim takes at most a
--- thousand.
+-- thousand, since for each row it looks through all that it has.
 --
 -- is_full: it may be that more are due. resume_* is the place after which the pass goes on, NULL that from which it
--- came: every row up to there that this host may have is in a batch of its own. passed is how many were left since
--- their streams are in another batch of it.
+-- came: every row up to there that this host may have is in a batch of its own, or has just been changed, and
+-- is left to the next pass. passed is how many were left since their streams are in another batch of it.
 create or replace function reprieve_claim_rows(
     p_batch_id uuid,
     p_owner uuid,

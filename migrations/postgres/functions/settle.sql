@@ -58,6 +58,8 @@ begin
     if v_streams <> '{}' then
         perform reprieve_wake_streams(v_streams, p_now);
     end if;
+    -- What would be refused at the commit is refused here, once all rows are there that may refer to each other.
+    set constraints all immediate;
     return true;
 exception when others then
     if reprieve_is_infrastructure(sqlstate) then
@@ -100,13 +102,13 @@ begin
     -- Begin has committed the attempts durably. A settle that a crash of the server takes back leaves its rows in the
     -- batch, to be tried again at a further attempt; and whatever a consumer made of a row, it committed after this.
     perform set_config('synchronous_commit', 'off', true);
-    -- What would be refused at the commit is refused here, where the row that it is about can be told from the others.
-    set constraints all immediate;
     if reprieve_settle_at_once(p_batch_id, p_ids, p_source_tables, p_credits, p_decision_ids, p_decisions,
         p_policy_names, p_policy_digests, p_attempts, p_rules, p_inputs, p_notes, v_now)
     then
         return query select null::uuid, 'recovered', null::text;
     else
+        -- Where the row that it is about can be told from the others.
+        set constraints all immediate;
         select b.streams into v_streams from wh_recovery_batches b where b.batch_id = p_batch_id;
         return query
         select s.dead_letter_id, s.outcome, s.problem
