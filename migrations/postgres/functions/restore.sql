@@ -17,7 +17,6 @@ create or replace function reprieve_restore_statement(p_source_table text) retur
 language plpgsql stable security invoker set search_path from current as $$
 declare
     v_is_perspective boolean := p_source_table = 'wh_perspective_events';
-    v_key text := case when p_source_table = 'wh_perspective_events' then 'event_work_id' else 'message_id' end;
     v_restored text[] := reprieve_restored_columns(p_source_table);
     v_columns text;
     v_values text;
@@ -28,20 +27,12 @@ begin
     into v_columns, v_values, v_types
     from (
         select a.attname::text as name, a.attnum as number, format_type(a.atttypid, a.atttypmod) as type,
-            case
-                when a.attname = v_key then 'm.source_id'
-                when a.attname = 'attempts' then '0'
-                when a.attname in ('instance_id', 'lease_expiry', 'error', 'scheduled_for', 'processed_at',
-                    'published_at', 'claimed_at') then 'null'
+            coalesce(reprieve_given_value(p_source_table, a.attname::text, a.atttypid, 'm'), case
                 when a.attname in ('status', 'failure_reason') then null
-                when a.attname = 'event_data' and not v_is_perspective
-                then reprieve_body('m.envelope -> ''event_data''', a.atttypid)
-                when a.attname = 'metadata' and not v_is_perspective
-                then reprieve_body('coalesce(m.envelope -> ''metadata'', m.metadata)', a.atttypid)
                 when a.attname = 'stream_id' and not v_is_perspective
                 then 'nullif(r.stream_id, ''00000000-0000-0000-0000-000000000000'')'
                 else 'r.' || quote_ident(a.attname)
-            end as value
+            end) as value
         from pg_catalog.pg_attribute a
         where a.attrelid = to_regclass(p_source_table) and a.attnum > 0 and not a.attisdropped
             and a.attgenerated = ''

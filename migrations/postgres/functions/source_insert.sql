@@ -29,6 +29,25 @@ begin
 end
 $$;
 
+-- The value that every re-emission gives a column of a source table, whatever source_row says; p_row names the dead
+-- letter. NULL: it gives none.
+create or replace function reprieve_given_value(p_source_table text, p_column text, p_type oid, p_row text) returns text
+language plpgsql stable as $$
+begin
+    return case
+        when p_column = case p_source_table when 'wh_perspective_events' then 'event_work_id' else 'message_id' end
+        then p_row || '.source_id'
+        when p_column = 'attempts' then '0'
+        when p_column in ('instance_id', 'lease_expiry', 'error', 'scheduled_for', 'processed_at', 'published_at',
+            'claimed_at') then 'null'
+        when p_source_table = 'wh_perspective_events' then null
+        when p_column = 'event_data' then reprieve_body(p_row || '.envelope -> ''event_data''', p_type)
+        when p_column = 'metadata'
+        then reprieve_body(format('coalesce(%1$s.envelope -> ''metadata'', %1$s.metadata)', p_row), p_type)
+    end;
+end
+$$;
+
 -- The insert that brings back those of the rows it is given that are of one source table and whose source_row has all
 -- of these keys; with `p_keys` NULL it builds the rows from the dead letter alone. Its texts are quoted.
 create or replace function reprieve_insert_statement(p_source_table text, p_keys text[]) returns text
@@ -43,16 +62,8 @@ begin
     into v_columns, v_values
     from (
         select a.attname as name, a.attnum as number,
-            case
-                when a.attname = v_key then 'd.source_id'
-                when a.attname = 'attempts' then '0'
-                when a.attname in ('instance_id', 'lease_expiry', 'error', 'scheduled_for', 'processed_at',
-                    'published_at', 'claimed_at') then 'null'
+            coalesce(reprieve_given_value(p_source_table, a.attname::text, a.atttypid, 'd'), case
                 when a.attname in ('status', 'failure_reason') then null
-                when a.attname = 'event_data' and not v_is_perspective
-                then reprieve_body('d.envelope -> ''event_data''', a.atttypid)
-                when a.attname = 'metadata' and not v_is_perspective
-                then reprieve_body('coalesce(d.envelope -> ''metadata'', d.metadata)', a.atttypid)
                 when a.attname = 'stream_id' and not v_is_perspective and (p_keys is null or 'stream_id' = any (p_keys))
                 then format('nullif(%s.stream_id, ''00000000-0000-0000-0000-000000000000'')',
                     case when p_keys is null then 'd' else 'r' end)
@@ -64,7 +75,7 @@ begin
                 when a.attname = 'event_id' and v_is_perspective then '(d.envelope ->> ''event_id'')::uuid'
                 when a.attname = case when p_source_table = 'wh_inbox' then 'received_at' else 'created_at' end
                 then 'coalesce(d.source_created_at, now())'
-            end as value
+            end) as value
         from pg_catalog.pg_attribute a
         where a.attrelid = to_regclass(p_source_table) and a.attnum > 0 and not a.attisdropped
             and a.attgenerated = ''

@@ -243,7 +243,7 @@ mod tests {
         let start: String = Sha256::digest(FUNCTION_SCRIPT).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(
             (FUNCTIONS, start.as_str()),
-            (29, "c5e0e84c2c2bf51e"),
+            (29, "af184ae84eaf8bdb"),
             "raise FUNCTIONS, if it is released, and write both down"
         );
     }
