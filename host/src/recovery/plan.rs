@@ -19,6 +19,11 @@ pub struct Asking {
     pub answers: Result<Answers, String>,
 }
 
+/// Whether a row keeps the order of its stream.
+pub(super) fn keeps_order(entry: &DeadLetter, answers: &Answers) -> bool {
+    answers.stream_mode == StreamMode::TailAware && entry.stream().is_some()
+}
+
 /// What is to be done with a claimed row.
 #[derive(Debug, Clone)]
 pub enum Step {
@@ -83,7 +88,7 @@ pub fn step(candidate: &Candidate, inputs: String, asking: &Asking, terms: Terms
             dead_letter_id: entry.dead_letter_id,
             source_table: entry.source_table,
             credit: entry.replay_credit.clone().filter(|_| on_credit),
-            in_order: answers.stream_mode == StreamMode::TailAware && entry.stream().is_some(),
+            in_order: keeps_order(entry, answers),
             on_failure: after_failure(entry, &answers.policy, on_credit, terms.now),
             record: DecisionRecord { attempt: entry.recovery_attempts.saturating_add(1), ..record },
         }),

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::plan::{Asking, Kind, Terms};
+use super::plan::{Asking, Kind, Terms, keeps_order};
 use super::planned::{Planned, Told};
 use super::scan::Scanner;
 use crate::model::decision::{Decision, Predecessor, decide};
@@ -76,8 +76,10 @@ impl Parts {
 
 /// How many of the rows keep the order of their streams.
 pub(super) fn in_order(rows: &[Candidate], askings: &[Asking]) -> usize {
-    let keeps = |asking: &Asking| asking.answers.as_ref().is_ok_and(|given| given.stream_mode == StreamMode::TailAware);
-    rows.iter().zip(askings).filter(|(row, asking)| row.entry.stream().is_some() && keeps(asking)).count()
+    let keeps = |(row, asking): &(&Candidate, &Asking)| {
+        asking.answers.as_ref().is_ok_and(|answers| keeps_order(&row.entry, answers))
+    };
+    rows.iter().zip(askings).filter(keeps).count()
 }
 
 /// Tells rows that would be re-emitted in the order of their streams what stands in their way; the places of these rows
