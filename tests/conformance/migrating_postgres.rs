@@ -8,9 +8,7 @@ use crate::harness::{Backend, backend, id, outbox_row};
 
 #[test]
 fn an_index_that_was_left_invalid_is_rebuilt() {
-    let url = crate::harness::migrated_database();
-    backend::run(async {
-        let store = Backend::at(url, None).await;
+    backend::on_postgres(async |store| {
         store.execute(
             "update pg_index set indisvalid = false where indrelid = 'wh_dead_letters'::regclass and not indisprimary",
         ).await;
@@ -27,9 +25,7 @@ fn an_index_that_was_left_invalid_is_rebuilt() {
 
 #[test]
 fn functions_of_an_earlier_host_are_replaced_and_those_of_a_later_one_stay() {
-    let url = crate::harness::migrated_database();
-    backend::run(async {
-        let store = Backend::at(url, None).await;
+    backend::on_postgres(async |store| {
         let other = "create or replace function reprieve_release(p_batch_id uuid) returns void language sql as ''";
         let is_other = "select prosrc = '' as it from pg_proc where proname = 'reprieve_release'";
         let recorded = |number| format!("update reprieve_migrations set number = {number} where name = 'functions'");
@@ -51,9 +47,7 @@ fn functions_of_an_earlier_host_are_replaced_and_those_of_a_later_one_stay() {
 
 #[test]
 fn functions_of_a_later_host_that_were_replaced_are_recorded_as_what_they_are() {
-    let url = crate::harness::migrated_database();
-    backend::run(async {
-        let store = Backend::at(url, None).await;
+    backend::on_postgres(async |store| {
         let recorded = "select string_agg(number::text, ',') as n from reprieve_migrations where name = 'functions'";
         let own = store.value(recorded).await;
         store.execute("update reprieve_migrations set number = 1000000 where name = 'functions'").await;
@@ -100,9 +94,7 @@ fn a_foreign_function_of_a_contract_name_is_an_error_until_it_is_adopted() {
 
 #[test]
 fn a_function_of_a_drainer_that_the_application_made_is_adopted_after_the_schema_too() {
-    let url = crate::harness::migrated_database();
-    backend::run(async {
-        let store = Backend::at(url, None).await;
+    backend::on_postgres(async |store| {
         store
             .execute("create function complete_perspective_events(p_ids uuid[]) returns int language sql as 'select 1'")
             .await;
