@@ -4,8 +4,12 @@ use reprieve::model::view::PolicyView;
 use reprieve::model::{DeadLetter, FailureReason, RecoveryStatus, StreamMode};
 use uuid::Uuid;
 
+use wasmparser::{Parser, Payload};
+
 use super::{ENGINE, ask_one, builtin, entry, now};
 
+/// The component that the host embeds.
+const COMPONENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/default-matrix.wasm"));
 const HOUR: u64 = 3_600_000;
 const HALF: u64 = 1_800_000;
 
@@ -64,5 +68,34 @@ async fn only_open_rows_are_recovered() {
         let entry = DeadLetter { recovery_status: *status, ..entry(FailureReason(8)) };
         let open = matches!(status, RecoveryStatus::Pending | RecoveryStatus::Recovering);
         assert_eq!(ask_one(&policy, &entry).await.unwrap().should_recover, open, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn answers_about_ordinary_entries_do_not_make_its_memory_grow() {
+    let mut pages = 0;
+    for payload in Parser::new(0).parse_all(COMPONENT) {
+        if let Payload::MemorySection(memories) = payload.unwrap() {
+            pages += memories.into_iter().map(|memory| memory.unwrap().initial).sum::<u64>();
+        }
+    }
+    let at_first = usize::try_from(pages).unwrap() << 16;
+    assert!(at_first > 0);
+    assert_eq!(ENGINE.load(vec![builtin()]).await.unwrap().sample_memory_bytes(), at_first);
+}
+
+#[tokio::test]
+async fn entries_that_its_arena_has_no_room_for_are_answered() {
+    let policy = ENGINE.load(vec![builtin()]).await.unwrap();
+    let long = |bytes| "x".repeat(bytes);
+    let large = DeadLetter {
+        message_type: long(100 << 10),
+        generation: long(100 << 10),
+        retried_on_generations: vec![long(40 << 10), long(40 << 10)],
+        ..entry(FailureReason(8))
+    };
+    let views = [&large, &entry(FailureReason(8)), &large].map(PolicyView::of).to_vec();
+    for answer in policy.session(now()).ask(views).await {
+        assert_eq!(answer.unwrap().policy.name, "AggressiveRetry");
     }
 }
