@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::*;
 use crate::model::view::{MAX_METADATA, PolicyView};
@@ -96,9 +97,61 @@ fn what_a_policy_saw_is_recorded_with_its_attributes_and_can_be_read_again() {
     row.metadata = format!("{{\"a\": \"{}\"}}", "x".repeat(MAX_METADATA));
     let mut written = String::new();
     write_entry(&PolicyView::of(&row), &mut written);
-    assert!(written.ends_with(r#""attributes":{"metadata-truncated":"true"}}"#), "{written}");
+    assert!(written.contains(r#","attributes":{"metadata-truncated":"true"},"#), "{written}");
     assert_eq!(entry(&written).metadata, "{}");
     assert!(!written.contains("null"), "{written}");
+}
+
+#[test]
+fn what_a_policy_saw_and_the_credit_are_recorded_and_in_the_order_of_jsonb() {
+    let at = Some(now());
+    let seen = DeadLetter {
+        stream_id: Some(Uuid::from_u128(7)),
+        destination: Some("orders".to_owned()),
+        perspective_name: Some("totals".to_owned()),
+        metadata: r#"{"zz": [1, 2], "a": {"b": ","}}"#.to_owned(),
+        error_text: Some("no, \"really\"".to_owned()),
+        last_recovery_at: at,
+        retried_on_generations: vec!["g1".to_owned(), "g2".to_owned()],
+        replay_credit: Some("g2".to_owned()),
+        replay_credit_at: at,
+        error_fingerprint: Some("6c1f0d2b3a495e78".to_owned()),
+        ..entry(r#"{"failure_reason": 77, "recovery_attempts": 2, "attempts_when_dlq": 3, "incarnation": 4}"#)
+    };
+    let unseen = DeadLetter {
+        operator_notes: Some("a note".to_owned()),
+        status_note: Some("another".to_owned()),
+        policy_errors: 3,
+        source_position: Some(5),
+        ..seen.clone()
+    };
+    let attributes = vec![("metadata-truncated".to_owned(), "true".to_owned())];
+    let mut written = String::new();
+    write_entry(&PolicyView { entry: unseen, attributes: attributes.clone() }, &mut written);
+    assert_eq!(
+        parse_view(&written).unwrap(),
+        PolicyView {
+            entry: DeadLetter {
+                error_fingerprint_version: None,
+                source_created_at: Some(seen.dead_lettered_at),
+                ..seen
+            },
+            attributes,
+        }
+    );
+
+    let mut names = Vec::new();
+    let mut rest = &*written;
+    while let Some(field) = rest.strip_prefix(['{', ',']) {
+        let mut name = serde_json::Deserializer::from_str(field).into_iter::<String>();
+        names.push(name.next().unwrap().unwrap());
+        let value = field[name.byte_offset()..].strip_prefix(':').unwrap();
+        let mut values = serde_json::Deserializer::from_str(value).into_iter::<Value>();
+        values.next().unwrap().unwrap();
+        rest = &value[values.byte_offset()..];
+    }
+    assert_eq!((rest, names.len()), ("}", 22));
+    assert!(names.is_sorted_by_key(|name| (name.len(), name.clone())), "{names:?}");
 }
 
 #[test]

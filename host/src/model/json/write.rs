@@ -25,23 +25,36 @@ pub fn to_json(entry: &DeadLetter) -> Map<String, Value> {
     serde_json::from_str(&to_text(entry)).unwrap_or_default()
 }
 
-/// Writes what a policy saw of a dead letter, as decisions record it: the columns that are not NULL (there is one such
-/// object for each decision), and `attributes` when there are any.
+/// Writes what a policy saw of a dead letter, as decisions record it: the columns that the contract shows it and the
+/// credit, on which the decision depends as well, where they are not NULL (there is one such object for each decision),
+/// and `attributes` when there are any. Shorter names come first, and names of one length in the order of their bytes: so
+/// PostgreSQL keeps them, and it has nothing to sort.
 pub fn write_entry(view: &PolicyView, out: &mut String) {
+    let PolicyView { entry, attributes } = view;
     out.push('{');
-    write_into(&view.entry, Columns { out, first: true, nulls: false });
-    if !view.attributes.is_empty() {
-        out.push_str(",\"attributes\":{");
-        for (at, (name, value)) in view.attributes.iter().enumerate() {
-            if at > 0 {
-                out.push(',');
-            }
-            write_string(name, out);
-            out.push(':');
-            write_string(value, out);
-        }
-        out.push('}');
-    }
+    let mut columns = Columns { out, first: true, nulls: false };
+    columns.json("metadata", &entry.metadata);
+    columns.shown("source_id", Some(entry.source_id));
+    columns.shown("stream_id", entry.stream_id);
+    columns.attributes(attributes);
+    columns.text("error_text", entry.error_text.as_deref());
+    columns.text("generation", Some(&entry.generation));
+    columns.text("destination", entry.destination.as_deref());
+    columns.number("incarnation", Some(entry.incarnation));
+    columns.text("message_type", Some(&entry.message_type));
+    columns.shown("source_table", Some(entry.source_table));
+    columns.text("replay_credit", entry.replay_credit.as_deref());
+    columns.shown("dead_letter_id", Some(entry.dead_letter_id));
+    columns.reason(entry.failure_reason);
+    columns.shown("recovery_status", Some(entry.recovery_status));
+    columns.shown("dead_lettered_at", Some(entry.dead_lettered_at));
+    columns.shown("last_recovery_at", entry.last_recovery_at);
+    columns.text("perspective_name", entry.perspective_name.as_deref());
+    columns.shown("replay_credit_at", entry.replay_credit_at);
+    columns.number("attempts_when_dlq", Some(entry.attempts_when_dlq));
+    columns.text("error_fingerprint", entry.error_fingerprint.as_deref());
+    columns.number("recovery_attempts", Some(entry.recovery_attempts));
+    columns.texts("retried_on_generations", &entry.retried_on_generations);
     out.push('}');
 }
 
@@ -157,6 +170,23 @@ impl Columns<'_> {
             Some(name) => self.shown("failure_reason", Some(name)),
             None => self.number("failure_reason", Some(reason.0)),
         }
+    }
+
+    fn attributes(&mut self, attributes: &[(String, String)]) {
+        if attributes.is_empty() {
+            return;
+        }
+        self.name("attributes");
+        self.out.push('{');
+        for (at, (name, value)) in attributes.iter().enumerate() {
+            if at > 0 {
+                self.out.push(',');
+            }
+            write_string(name, self.out);
+            self.out.push(':');
+            write_string(value, self.out);
+        }
+        self.out.push('}');
     }
 
     /// JSON as it stands in the table; what is no JSON is written as a text, so that the row can still be printed.
