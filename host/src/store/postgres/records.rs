@@ -45,21 +45,20 @@ impl<'a> FromIterator<Option<&'a DecisionRecord>> for Records<'a> {
     }
 }
 
-impl Records<'_> {
+impl<'a> Records<'a> {
     /// Binds the arrays: ids, decisions, names, digests, attempts, rules, inputs, notes.
-    pub(super) fn bind(self, query: Query<'_, Postgres, PgArguments>) -> Query<'_, Postgres, PgArguments> {
+    pub(super) fn bind<'q>(self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments>
+    where
+        'a: 'q,
+    {
         query
             .bind(self.ids)
             .bind(self.decisions)
-            .bind(owned(self.policy_names))
-            .bind(self.policy_digests.into_iter().map(|digest| digest.map(str::to_owned)).collect::<Vec<_>>())
+            .bind(self.policy_names)
+            .bind(self.policy_digests)
             .bind(self.attempts)
-            .bind(owned(self.rules))
-            .bind(owned(self.inputs))
-            .bind(owned(self.notes))
+            .bind(self.rules)
+            .bind(self.inputs)
+            .bind(self.notes)
     }
-}
-
-fn owned(texts: Vec<Option<Cow<'_, str>>>) -> Vec<Option<String>> {
-    texts.into_iter().map(|text| text.map(Cow::into_owned)).collect()
 }
