@@ -1,10 +1,12 @@
-//! Large bodies and a large backlog cost a claim nothing.
+//! Large bodies, a large backlog and what is dead cost a claim nothing.
+
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use sqlx::Connection as _;
 
 use crate::harness::at;
-use crate::harness::backend::on_postgres;
+use crate::harness::backend::{Backend, on_postgres};
 use crate::harness::raw::Raw;
 use crate::recovery::host::{Told, host};
 
@@ -13,10 +15,18 @@ const CLAIM: &str = "explain (analyze, buffers, format json)
     select * from reprieve_claim_rows('01900000-0000-7000-8000-000000000000', '01900000-0000-7000-8000-000000000001', 'g1',
         200, null, null, null, false, 60, timestamptz '2026-01-01T00:01:00Z')";
 
-/// Pages that an explained statement looked at.
-fn pages(explained: &Value) -> u64 {
+/// Pages that a claim of ten due rows looks at, in a session that has read the catalogue before.
+async fn pages_of_a_claim(store: &Backend) -> u64 {
+    let Raw::Postgres(pool) = &store.raw else { unreachable!("this is PostgreSQL") };
+    let mut session = pool.acquire().await.unwrap();
+    let mut explained = Value::Null;
+    for _ in 0..2 {
+        let mut undone = session.begin().await.unwrap();
+        explained = sqlx::query_scalar(CLAIM).fetch_one(&mut *undone).await.unwrap();
+        undone.rollback().await.unwrap();
+    }
     let plan = &explained[0]["Plan"];
-    assert_eq!(plan["Actual Rows"], 10, "{plan}");
+    assert_eq!(plan["Actual Rows"], 11, "what a claim tells of itself, and ten dead letters: {plan}");
     plan["Shared Hit Blocks"].as_u64().unwrap() + plan["Shared Read Blocks"].as_u64().unwrap()
 }
 
@@ -40,18 +50,40 @@ fn ten_due_rows_with_bodies_of_one_and_a_half_megabytes_are_claimed_without_read
         let size = store.value("select pg_table_size('wh_dead_letters') / 8192 as n from (values (1)) v").await;
         assert!(size.as_u64().unwrap() > 2000, "there is much that could be read: {size} pages");
 
-        let Raw::Postgres(pool) = &store.raw else { unreachable!("this is PostgreSQL") };
-        let mut session = pool.acquire().await.unwrap();
-        let mut explained = Value::Null;
-        // The first time, a session reads the catalogue as well.
-        for _ in 0..2 {
-            let mut undone = session.begin().await.unwrap();
-            explained = sqlx::query_scalar(CLAIM).fetch_one(&mut *undone).await.unwrap();
-            undone.rollback().await.unwrap();
-        }
-
-        let pages = pages(&explained);
+        let pages = pages_of_a_claim(&store).await;
         assert!(pages < 100, "{pages} pages were looked at");
+    });
+}
+
+#[test]
+fn batches_that_were_settled_since_the_last_vacuum_cost_a_claim_nothing() {
+    on_postgres(async |store| {
+        store
+            .execute(
+                "insert into wh_dead_letters (dead_letter_id, source_table, source_id, message_type, failure_reason,
+                     attempts_when_dlq, generation, envelope, dead_lettered_at)
+                 select gen_random_uuid(), 'wh_outbox', gen_random_uuid(), 'M', 8, 1, 'g1', '{}', '2026-01-01T00:00:00Z'
+                 from generate_series(1, 10)",
+            )
+            .await;
+        store.execute("alter table wh_recovery_batches set (autovacuum_enabled = off)").await;
+        let batches =
+            "insert into wh_recovery_batches (batch_id, owner, generation, phase, ids, started_at, expires_at)
+            select gen_random_uuid(), gen_random_uuid(), 'g1', 'recovering',
+                array(select gen_random_uuid() from generate_series(1, 200)), now(), now()
+            from generate_series(1, 500)";
+        store.execute(batches).await;
+        store.execute("delete from wh_recovery_batches").await;
+        let size = store.value("select pg_relation_size('wh_recovery_batches') / 8192 as n from (values (1)) v").await;
+        assert!(size.as_u64().unwrap() > 200, "there is much that could be read: {size} pages");
+
+        // Transactions of other tests that began before the last batch was deleted have to end first.
+        let until = Instant::now() + Duration::from_secs(60);
+        let mut pages = u64::MAX;
+        while pages >= 100 {
+            assert!(Instant::now() < until, "{pages} pages were looked at");
+            pages = pages_of_a_claim(&store).await;
+        }
     });
 }
 

@@ -1,75 +1,3 @@
--- Claiming: which rows can be taken, and taking them.
-
--- Whether a row is for hosts of a generation: for an hour, the credit of another one reserves it for that one's. Were
--- it immutable, it would be called for each row, and not become a part of the queries.
-create or replace function reprieve_is_for(p_credit text, p_credit_at timestamptz, p_generation text, p_now timestamptz)
-returns boolean
-language sql stable parallel safe as $$
-    select p_credit is null or p_credit in ('*', p_generation) or p_credit_at is null
-        or p_credit_at <= p_now - interval '1 hour'
-$$;
-
--- The due rows that a host may claim, in the order in which they fall due, after a place. What another host has in a
--- batch, row or stream, is left out; of rows whose streams the host itself has in one it is told.
-create or replace function reprieve_free_rows(
-    p_owner uuid,
-    p_generation text,
-    p_after_due_at timestamptz,
-    p_after_dead_lettered_at timestamptz,
-    p_after_id uuid,
-    p_now timestamptz
-) returns table (
-    place tid, due_at timestamptz, dead_lettered_at timestamptz, dead_letter_id uuid, stream_key text, in_hand boolean)
-language sql stable as $$
-    select f.place, f.due_at, f.dead_lettered_at, f.dead_letter_id, f.stream_key,
-        coalesce(f.stream_key, '') in (select unnest(b.streams) from wh_recovery_batches b where b.owner = p_owner)
-    from (
-        (select d.ctid as place, coalesce(d.next_recovery_at, d.dead_lettered_at) as due_at, d.dead_lettered_at,
-            d.dead_letter_id, reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name) as stream_key,
-            d.replay_credit, d.replay_credit_at
-        from wh_dead_letters d
-        where d.recovered_at is null and d.recovery_status not in (2, 3, 4) and d.operator_disposition not in (2, 3)
-            and (coalesce(d.next_recovery_at, d.dead_lettered_at), d.dead_lettered_at, d.dead_letter_id) > (
-                coalesce(p_after_due_at, '-infinity'), coalesce(p_after_dead_lettered_at, '-infinity'),
-                coalesce(p_after_id, '00000000-0000-0000-0000-000000000000'))
-            and coalesce(d.next_recovery_at, d.dead_lettered_at) <= p_now
-        order by coalesce(d.next_recovery_at, d.dead_lettered_at), d.dead_lettered_at, d.dead_letter_id)
-        union all
-        -- Rows without a due time are due at once, even those that seem to have died in the future.
-        (select d.ctid, d.dead_lettered_at, d.dead_lettered_at, d.dead_letter_id,
-            reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name), d.replay_credit, d.replay_credit_at
-        from wh_dead_letters d
-        where d.recovered_at is null and d.recovery_status not in (2, 3, 4) and d.operator_disposition not in (2, 3)
-            and d.next_recovery_at is null
-            and (d.dead_lettered_at, d.dead_letter_id) > (greatest(p_now, p_after_due_at),
-                case when p_after_due_at > p_now then p_after_id else 'ffffffff-ffff-ffff-ffff-ffffffffffff' end)
-        order by d.dead_lettered_at, d.dead_letter_id)
-    ) f
-    where reprieve_is_for(f.replay_credit, f.replay_credit_at, p_generation, p_now)
-        and f.dead_letter_id not in (select unnest(b.ids) from wh_recovery_batches b)
-        and coalesce(f.stream_key, '')
-            not in (select unnest(b.streams) from wh_recovery_batches b where b.owner <> p_owner)
-$$;
-
--- The open rows of a stream in its order: whether each is due, and whether it waits for an earlier one; neither of
--- those that are reserved for another generation. Under a held snapshot, the stream's index also names the rows of it
--- that were recovered since, and these are passed over each time.
-create or replace function reprieve_open_in_stream(p_stream_key text, p_generation text, p_now timestamptz)
-returns table (place tid, dead_letter_id uuid, is_due boolean, waits boolean)
-language sql stable as $$
-    select d.ctid, d.dead_letter_id,
-        (d.next_recovery_at is null or d.next_recovery_at <= p_now)
-            and reprieve_is_for(d.replay_credit, d.replay_credit_at, p_generation, p_now),
-        d.deferral is not distinct from 'stream'
-            and reprieve_is_for(d.replay_credit, d.replay_credit_at, p_generation, p_now)
-    from wh_dead_letters d
-    where d.recovered_at is null and d.recovery_status not in (2, 3, 4) and d.operator_disposition not in (2, 3)
-        and d.stream_id is not null
-        and reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name) = p_stream_key
-    order by coalesce(d.source_position, 9223372036854775807), coalesce(d.source_created_at, d.dead_lettered_at),
-        d.source_id, d.dead_letter_id
-$$;
-
 -- Claims due rows. The lock makes claims follow one another; the statement after it has a snapshot of its own, which
 -- sees the batch that the one before committed. The settings keep the plan on the range of the due index. A newer death
 -- is looked for among those that are not a message's first, which have an index of their own.
@@ -77,6 +5,8 @@ $$;
 -- With p_whole_streams each row brings the first rows of its stream along as far as these can go and there is room:
 -- they can be recovered in their order at once, whatever the order in which they died. Such a claim takes at most a
 -- thousand, since for each row it looks through all that it has.
+--
+-- The first row tells of the claim, and has no dead letter; those after it are the dead letters.
 --
 -- is_full: it may be that more are due. resume_* is the place after which the pass goes on, NULL that from which it
 -- came: every row up to there that this host may have is in a batch of its own, or has just been changed, and
@@ -110,6 +40,7 @@ as $$
 #variable_conflict use_column
 declare
     v_now timestamptz;
+    v_in_batches record;
     v_row record;
     v_along record;
     v_brings boolean;
@@ -126,12 +57,14 @@ begin
     perform set_config('synchronous_commit', 'off', true);
     perform pg_advisory_xact_lock(hashtextextended('reprieve claim ' || current_schema(), 0));
     v_now := coalesce(p_now, clock_timestamp());
+    select * into v_in_batches from reprieve_in_batches(p_owner);
     select null::timestamptz as due_at, null::timestamptz as dead_lettered_at, null::uuid as dead_letter_id
     into v_resume;
     for v_row in
         select f.place, f.due_at, f.dead_lettered_at, f.dead_letter_id, f.stream_key, f.in_hand
         from reprieve_free_rows(
-            p_owner, p_generation, p_after_due_at, p_after_dead_lettered_at, p_after_id, v_now) f
+            v_in_batches.p_ids, v_in_batches.p_streams_of_others, v_in_batches.p_own_streams, p_generation,
+            p_after_due_at, p_after_dead_lettered_at, p_after_id, v_now) f
     loop
         if v_row.in_hand then
             v_passed := v_passed + 1;
@@ -167,6 +100,13 @@ begin
         end if;
         exit when v_taken >= v_most;
     end loop;
+    claimed_at := v_now;
+    is_full := v_taken >= v_most;
+    passed := v_passed;
+    resume_due_at := v_resume.due_at;
+    resume_dead_lettered_at := v_resume.dead_lettered_at;
+    resume_id := v_resume.dead_letter_id;
+    return next;
     return query
     with taken as materialized (
         -- Not what somebody has changed since.
@@ -183,7 +123,7 @@ begin
         from taken t
         having count(*) > 0
     )
-    select v_now, v_taken >= v_most, v_passed, v_resume.due_at, v_resume.dead_lettered_at, v_resume.dead_letter_id, (
+    select null::timestamptz, null::boolean, null::integer, null::timestamptz, null::timestamptz, null::uuid, (
             select n.dead_letter_id from wh_dead_letters n
             where n.source_table = d.source_table and n.source_id = d.source_id and n.incarnation > d.incarnation
                 and n.incarnation > 1
@@ -200,14 +140,5 @@ begin
     from taken t
     join wh_dead_letters d on d.ctid = t.place
     order by coalesce(d.next_recovery_at, d.dead_lettered_at), d.dead_lettered_at, d.dead_letter_id;
-    if not found then
-        claimed_at := v_now;
-        is_full := v_taken >= v_most;
-        passed := v_passed;
-        resume_due_at := v_resume.due_at;
-        resume_dead_lettered_at := v_resume.dead_lettered_at;
-        resume_id := v_resume.dead_letter_id;
-        return next;
-    end if;
 end
 $$;

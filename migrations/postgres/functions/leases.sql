@@ -12,17 +12,23 @@ as $$
 #variable_conflict use_column
 declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
+    v_in_batches record;
 begin
+    select * into v_in_batches from reprieve_in_batches(null);
     return query
     select v_now,
-        exists (select from wh_recovery_batches b where b.expires_at <= v_now for update skip locked)
+        exists (
+            select from wh_recovery_batches b
+            where b.expires_at <= v_now and b.batch_id >= '00000000-0000-0000-0000-000000000000'
+            for update skip locked)
         or exists (
             select from wh_dead_letters d
             where d.operator_disposition = 1 and d.recovered_at is null
-                and d.dead_letter_id not in (select unnest(b.ids) from wh_recovery_batches b))
+                and d.dead_letter_id not in (select unnest(v_in_batches.p_ids)))
         or exists (
             select from (
-                select d.dead_letter_id, reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name) as stream_key
+                select d.dead_letter_id,
+                    reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name) as stream_key
                 from wh_dead_letters d
                 where d.recovered_at is null and d.recovery_status not in (2, 3, 4)
                     and d.operator_disposition not in (2, 3)
@@ -31,17 +37,17 @@ begin
                 order by coalesce(d.next_recovery_at, d.dead_lettered_at), d.dead_lettered_at, d.dead_letter_id
                 limit 5000
             ) f
-            where f.dead_letter_id not in (select unnest(b.ids) from wh_recovery_batches b)
-                and coalesce(f.stream_key, '') not in (select unnest(b.streams) from wh_recovery_batches b))
+            where f.dead_letter_id not in (select unnest(v_in_batches.p_ids))
+                and coalesce(f.stream_key, '') not in (select unnest(v_in_batches.p_streams_of_others)))
         or (
             select true from wh_dead_letters d
             where d.recovered_at is null and d.recovery_status not in (2, 3, 4)
                 and d.operator_disposition not in (2, 3)
                 and d.next_recovery_at is null and d.dead_lettered_at > v_now
                 and reprieve_is_for(d.replay_credit, d.replay_credit_at, p_generation, v_now)
-                and d.dead_letter_id not in (select unnest(b.ids) from wh_recovery_batches b)
+                and d.dead_letter_id not in (select unnest(v_in_batches.p_ids))
                 and coalesce(reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name), '')
-                    not in (select unnest(b.streams) from wh_recovery_batches b)
+                    not in (select unnest(v_in_batches.p_streams_of_others))
             order by d.dead_lettered_at, d.dead_letter_id
             limit 1) is not null,
         least(
@@ -51,7 +57,8 @@ begin
                 and coalesce(d.next_recovery_at, d.dead_lettered_at) > v_now
             order by coalesce(d.next_recovery_at, d.dead_lettered_at), d.dead_lettered_at, d.dead_letter_id
             limit 1),
-            (select min(b.expires_at) from wh_recovery_batches b where b.expires_at > v_now));
+            (select min(b.expires_at) from wh_recovery_batches b
+            where b.expires_at > v_now and b.batch_id >= '00000000-0000-0000-0000-000000000000'));
 end
 $$;
 

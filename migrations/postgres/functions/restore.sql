@@ -2,12 +2,16 @@
 -- rows. Whatever it cannot do at once (a row that is there already, a bad one, one that somebody else settled) ends it,
 -- and the batch is settled apart.
 
--- What the statement for a source table is made of: its columns, as the catalogue has them now.
+-- What the statement for a source table is made of: its columns, as the catalogue has them now. It is asked for every
+-- batch: PL/pgSQL keeps the plan.
 create or replace function reprieve_source_shape(p_source_table text) returns text
-language sql stable as $$
-    select string_agg(concat_ws(' ', a.attname, a.atttypid, a.atttypmod, a.attgenerated), ',' order by a.attnum)
-    from pg_catalog.pg_attribute a
-    where a.attrelid = to_regclass(p_source_table) and a.attnum > 0 and not a.attisdropped
+language plpgsql stable as $$
+begin
+    return (
+        select string_agg(concat_ws(' ', a.attname, a.atttypid, a.atttypmod, a.attgenerated), ',' order by a.attnum)
+        from pg_catalog.pg_attribute a
+        where a.attrelid = to_regclass(p_source_table) and a.attnum > 0 and not a.attisdropped);
+end
 $$;
 
 -- The statement that recovers those of the dead letters $1 that are of one source table and whose source_row is whole;

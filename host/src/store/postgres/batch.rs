@@ -50,11 +50,9 @@ impl PostgresStore {
             .bind(request.now.map(sql_time));
         let rows = self.rows(action, query).await?;
         let unread = |problem| StoreError::Database { action, problem };
-        let first = rows.first().ok_or_else(|| unread("it gave no row".to_owned()))?;
+        let (first, found) = rows.split_first().ok_or_else(|| unread("it gave no row".to_owned()))?;
         let now = time(first, "claimed_at").map_err(unread)?;
         let mut claim = Claim { now, rows: Vec::new(), cursor: None, crowded: false, unreadable: Vec::new() };
-        // A claim that found nothing answers with the time alone.
-        let found = rows.iter().filter(|row| matches!(get::<Option<Uuid>>(row, "dead_letter_id"), Ok(Some(_))));
         for row in found {
             match read(row) {
                 Row::Readable(entry) => {
@@ -68,7 +66,7 @@ impl PostgresStore {
         if get(first, "is_full").map_err(unread)? {
             claim.cursor = resume(first).map_err(unread)?.or(request.after).or(Some(Cursor::FRONT));
             let passed = get::<i32>(first, "passed").map_err(unread)?;
-            claim.crowded = usize::try_from(passed).is_ok_and(|passed| passed > rows.len());
+            claim.crowded = usize::try_from(passed).is_ok_and(|passed| passed > found.len());
         }
         self.hold_unreadable(request.batch_id, &claim).await?;
         Ok(claim)

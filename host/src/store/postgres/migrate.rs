@@ -55,6 +55,7 @@ const FUNCTION_SCRIPT: &str = concat!(
     script!("functions/restore"),
     script!("functions/settle"),
     script!("functions/settle_apart"),
+    script!("functions/free_rows"),
     script!("functions/claim"),
     script!("functions/begin"),
     script!("functions/leases"),
@@ -243,7 +244,7 @@ mod tests {
         let start: String = Sha256::digest(FUNCTION_SCRIPT).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(
             (FUNCTIONS, start.as_str()),
-            (29, "af184ae84eaf8bdb"),
+            (29, "485a6a9193c45932"),
             "raise FUNCTIONS, if it is released, and write both down"
         );
     }
