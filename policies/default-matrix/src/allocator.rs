@@ -23,7 +23,7 @@ struct ArenaFirst;
 static ALLOCATOR: ArenaFirst = ArenaFirst;
 
 fn is_in_arena(block: *mut u8) -> bool {
-    (block.addr().wrapping_sub((&raw const BYTES).addr())) < SIZE
+    block.addr().wrapping_sub((&raw const BYTES).addr()) < SIZE
 }
 
 // SAFETY: a block comes from one of two allocators, goes back to the one whose bytes it lies in, and is not moved from
