@@ -24,6 +24,7 @@ mod retention;
 mod rota;
 pub mod scan;
 pub mod streams;
+mod trail;
 pub mod wait;
 pub mod worker;
 

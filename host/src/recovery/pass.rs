@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use super::batch::Batch;
 use super::scan::Scanner;
+use super::trail::Trail;
 use crate::store::{ClaimRequest, Cursor, StoreError};
 
 /// Where a pass over the due rows stands; the lanes of a host share it.
@@ -26,17 +27,20 @@ pub struct Pass {
     most: u32,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Place {
     after: Option<Cursor>,
     ended: bool,
     /// Batches in hand.
     working: u32,
+    trail: Trail,
 }
 
 impl Pass {
     pub(super) fn new(lanes: u16) -> Self {
-        Self { place: Mutex::default(), lanes: Semaphore::new(usize::from(lanes)), most: u32::from(lanes) }
+        let most = u32::from(lanes);
+        let place = Place { after: None, ended: false, working: 0, trail: Trail::new(2 * most) };
+        Self { place: Mutex::new(place), lanes: Semaphore::new(usize::from(lanes)), most }
     }
 
     /// Waits for a lane to recover a batch in; it is free again when what is returned is dropped.
@@ -54,10 +58,11 @@ impl Pass {
         self.place.lock().await.ended = true;
     }
 
-    /// A batch is no longer in hand.
-    pub(super) async fn worked(&self) {
+    /// A batch is no longer in hand. What it answers with is a stretch of the pass that is to be looked over.
+    pub(super) async fn worked(&self) -> Option<(Cursor, Cursor)> {
         let mut place = self.place.lock().await;
         place.working = place.working.saturating_sub(1);
+        place.trail.stretch()
     }
 
     /// Claims the next rows; `None` when the pass has ended.
@@ -90,6 +95,9 @@ impl Pass {
         let is_crowded = claim.crowded && place.working >= self.most;
         place.ended = at_the_end && place.working == 0;
         place.after = claim.cursor.or(place.after);
+        if let Some(stop) = claim.cursor {
+            place.trail.stopped_at(stop);
+        }
         place.working += 1;
         Ok(Some(Batch::new(request.batch_id, claim, at_the_end || is_crowded)))
     }

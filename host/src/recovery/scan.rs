@@ -118,7 +118,11 @@ impl Scanner {
         let Some(batch) = claimed? else { return Ok(None) };
         let rows = batch.rows();
         let worked = batch.work(self, pass, asker).await;
-        pass.worked().await;
+        if let Some((after, up_to)) = pass.worked().await
+            && let Err(error) = self.store.look_over(after, up_to).await
+        {
+            tracing::debug!(%error, "what a pass left behind was not looked over");
+        }
         match &worked {
             Ok(_) => self.pace.went_through(rows),
             // Also what the database refuses for good: a smaller batch tells which row it is.

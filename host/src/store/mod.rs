@@ -116,6 +116,12 @@ pub trait RecoveryStore: Send + Sync {
     /// Gives back a batch that was not settled, in either phase: nothing is counted. A batch that is gone is no error.
     async fn release(&self, batch_id: Uuid) -> Result<()>;
 
+    /// Looks over a stretch of the due rows of which nearly all have been settled since a pass went along it: for a store
+    /// that would keep whoever starts at the front busy with them else. Changes nothing.
+    async fn look_over(&self, _after: Cursor, _up_to: Cursor) -> Result<()> {
+        Ok(())
+    }
+
     /// Dissolves the batches whose lease has ended: phase recovering counts an attempt on each id still in it, phase
     /// deciding a policy error, which holds the row at `max_policy_errors`.
     async fn rescue(&self, max_policy_errors: u32, now: Option<Timestamp>) -> Result<Rescued>;

@@ -142,3 +142,29 @@ begin
     order by coalesce(d.next_recovery_at, d.dead_lettered_at), d.dead_lettered_at, d.dead_letter_id;
 end
 $$;
+
+-- Looks over a stretch of the due index along which a pass has gone. Nearly all of its rows have been settled since, and
+-- whoever meets the entry of such a row first has to look at the row itself to see that it is dead; the index passes over
+-- it from then on. A while after they were settled, their pages are still at hand; whoever looks for something that is
+-- due would have to read them again, and write them, one after the other for the whole backlog.
+create or replace function reprieve_look_over(
+    p_after_due_at timestamptz,
+    p_after_dead_lettered_at timestamptz,
+    p_after_id uuid,
+    p_to_due_at timestamptz,
+    p_to_dead_lettered_at timestamptz,
+    p_to_id uuid
+) returns void
+language plpgsql stable security invoker
+set search_path from current set enable_seqscan = off set enable_bitmapscan = off set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    perform from wh_dead_letters d
+    where d.recovered_at is null and d.recovery_status not in (2, 3, 4) and d.operator_disposition not in (2, 3)
+        and (coalesce(d.next_recovery_at, d.dead_lettered_at), d.dead_lettered_at, d.dead_letter_id)
+            > (p_after_due_at, p_after_dead_lettered_at, p_after_id)
+        and (coalesce(d.next_recovery_at, d.dead_lettered_at), d.dead_lettered_at, d.dead_letter_id)
+            <= (p_to_due_at, p_to_dead_lettered_at, p_to_id);
+end
+$$;

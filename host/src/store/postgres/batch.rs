@@ -21,6 +21,8 @@ pub(crate) const CLAIM: &str = concat!(
     " from reprieve_claim_rows($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 );
 
+pub(crate) const LOOK_OVER: &str = "select reprieve_look_over($1, $2, $3, $4, $5, $6)";
+
 pub(crate) const HOLD_UNREADABLE: &str = "select reprieve_hold_unreadable($1, $2, $3) as woken";
 
 pub(crate) const BEGIN: &str = "\
@@ -96,6 +98,15 @@ impl PostgresStore {
             Some(problem) => Err(StoreError::Database { action, problem }),
             None => Ok(()),
         }
+    }
+
+    pub(super) async fn look_over_due(&self, after: Cursor, up_to: Cursor) -> Result<()> {
+        let mut query = self.query(LOOK_OVER);
+        for place in [after, up_to] {
+            query =
+                query.bind(sql_time(place.due_at)).bind(sql_time(place.dead_lettered_at)).bind(place.dead_letter_id);
+        }
+        self.rows("look over settled dead letters", query).await.map(drop)
     }
 
     pub(super) async fn begin_batch(&self, request: &Begin<'_>) -> Result<Begun> {

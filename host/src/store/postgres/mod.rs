@@ -43,9 +43,9 @@ use tokio::sync::mpsc::Receiver;
 use uuid::Uuid;
 
 use super::{
-    Begin, Begun, ChangeOutcome, Claim, ClaimRequest, ClearDeferrals, Cleared, Due, Filter, Forget, Forgotten, History,
-    HostBeat, HostPlace, Import, Imported, InStream, KeepSettled, Move, Moved, OperatorChange, OperatorStore, Page,
-    Recorded, RecoveryStore, Rescued, Result, Row, Settle, Settled, Signal, Stats, StreamOrder, Survey, Surveyed,
+    Begin, Begun, ChangeOutcome, Claim, ClaimRequest, ClearDeferrals, Cleared, Cursor, Due, Filter, Forget, Forgotten,
+    History, HostBeat, HostPlace, Import, Imported, InStream, KeepSettled, Move, Moved, OperatorChange, OperatorStore,
+    Page, Recorded, RecoveryStore, Rescued, Result, Row, Settle, Settled, Signal, Stats, StreamOrder, Survey, Surveyed,
     Sweep, Verbs, Whole,
 };
 use crate::model::SourceTable;
@@ -164,6 +164,10 @@ impl RecoveryStore for PostgresStore {
 
     async fn release(&self, batch_id: Uuid) -> Result<()> {
         self.release_batch(batch_id).await
+    }
+
+    async fn look_over(&self, after: Cursor, up_to: Cursor) -> Result<()> {
+        self.look_over_due(after, up_to).await
     }
 
     async fn rescue(&self, max_policy_errors: u32, now: Option<Timestamp>) -> Result<Rescued> {

@@ -17,6 +17,7 @@ pub fn statements() -> &'static [(&'static str, &'static str)] {
         ("give up", verbs::GIVE_UP),
         ("schedule", verbs::SCHEDULE),
         ("claim", batch::CLAIM),
+        ("look over", batch::LOOK_OVER),
         ("hold unreadable", batch::HOLD_UNREADABLE),
         ("begin", batch::BEGIN),
         ("settle", batch::SETTLE),
