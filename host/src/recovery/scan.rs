@@ -15,7 +15,7 @@ use super::pace::Pace;
 use super::pass::Pass;
 use super::{Deferrals, Generation, Rota, ScanCounts};
 use crate::policy::{LivePolicy, Policy};
-use crate::store::{SharedStore, StoreError};
+use crate::store::{Cursor, SharedStore, StoreError};
 use crate::telemetry::{Health, Metrics};
 
 /// Why a scan ended early. What it had committed until then stands.
@@ -118,18 +118,25 @@ impl Scanner {
         let Some(batch) = claimed? else { return Ok(None) };
         let rows = batch.rows();
         let worked = batch.work(self, pass, asker).await;
-        if let Some((after, up_to)) = pass.worked().await
-            && let Err(error) = self.store.look_over(after, up_to).await
-        {
-            tracing::debug!(%error, "what a pass left behind was not looked over");
-        }
+        let behind = pass.worked().await;
         match &worked {
-            Ok(_) => self.pace.went_through(rows),
+            Ok(_) => {
+                self.pace.went_through(rows);
+                self.look_over(behind).await;
+            }
             // Also what the database refuses for good: a smaller batch tells which row it is.
             Err(ScanError::Store(_)) => self.pace.failed(rows),
             Err(ScanError::PolicyFails { .. }) => {}
         }
         worked.map(Some)
+    }
+
+    async fn look_over(&self, stretch: Option<(Cursor, Cursor)>) {
+        if let Some((after, up_to)) = stretch
+            && let Err(error) = self.store.look_over(after, up_to).await
+        {
+            tracing::debug!(%error, "what a pass left behind was not looked over");
+        }
     }
 
     /// Gives a batch back whose work failed through no fault of its rows, so that nothing is counted on them.
