@@ -38,9 +38,8 @@ struct Place {
 
 impl Pass {
     pub(super) fn new(lanes: u16) -> Self {
-        let most = u32::from(lanes);
-        let place = Place { after: None, ended: false, working: 0, trail: Trail::new(2 * most) };
-        Self { place: Mutex::new(place), lanes: Semaphore::new(usize::from(lanes)), most }
+        let place = Place { after: None, ended: false, working: 0, trail: Trail::new(lanes) };
+        Self { place: Mutex::new(place), lanes: Semaphore::new(usize::from(lanes)), most: u32::from(lanes) }
     }
 
     /// Waits for a lane to recover a batch in; it is free again when what is returned is dropped.

@@ -11,14 +11,15 @@ const STRETCH: usize = 8;
 #[derive(Debug)]
 pub(super) struct Trail {
     stops: VecDeque<Cursor>,
-    /// So many of the newest may be in hand still, or settled beside transactions that do not see it yet.
+    /// So many of the newest are left alone: twice as many as there are batches in hand, since beside what has just been
+    /// settled there may be transactions that do not see it yet.
     fresh: usize,
 }
 
 impl Trail {
-    /// That of a pass with so many batches in hand at a time.
-    pub fn new(in_hand: u32) -> Self {
-        Self { stops: VecDeque::new(), fresh: usize::try_from(in_hand).unwrap_or(usize::MAX).saturating_mul(2) }
+    /// That of a pass in so many lanes, each with two batches in hand.
+    pub fn new(lanes: u16) -> Self {
+        Self { stops: VecDeque::new(), fresh: 4 * usize::from(lanes) }
     }
 
     /// A claim stopped here. One that went no further than the one before adds nothing.
@@ -30,7 +31,7 @@ impl Trail {
 
     /// The next stretch to look over, behind the first place and up to the second; `None` while there is none.
     pub fn stretch(&mut self) -> Option<(Cursor, Cursor)> {
-        if self.stops.len() <= STRETCH.saturating_add(self.fresh) {
+        if self.stops.len() <= STRETCH + self.fresh {
             return None;
         }
         let after = *self.stops.front()?;
@@ -55,7 +56,7 @@ mod tests {
 
     #[test]
     fn stretches_follow_each_other_without_a_gap_and_stay_behind_what_is_in_hand() {
-        let mut trail = Trail::new(4);
+        let mut trail = Trail::new(2);
         let mut looked_over = Vec::new();
         for n in 0..100 {
             trail.stopped_at(place(n));

@@ -15,6 +15,7 @@ declare
     v_in_batches record;
 begin
     select * into v_in_batches from reprieve_in_batches(null);
+    -- Below, ranges of batch_id have the batches read by their index, as there.
     return query
     select v_now,
         exists (

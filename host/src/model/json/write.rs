@@ -61,10 +61,7 @@ pub fn write_entry(view: &PolicyView, out: &mut String) {
 /// Writes every column but the body as `"name":value`, separated by commas, without braces. Nothing it writes breaks
 /// the line.
 pub fn write_columns(entry: &DeadLetter, out: &mut String) {
-    write_into(entry, Columns { out, first: true, nulls: true });
-}
-
-fn write_into(entry: &DeadLetter, mut columns: Columns<'_>) {
+    let mut columns = Columns { out, first: true, nulls: true };
     columns.shown("dead_letter_id", Some(entry.dead_letter_id));
     columns.shown("source_table", Some(entry.source_table));
     columns.shown("source_id", Some(entry.source_id));
