@@ -7,11 +7,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::shop::Shop;
+use crate::policy::DEFAULT_MATRIX;
 
 const README: &str = include_str!("../../README.md");
 const WRITING: &str = include_str!("../../docs/writing-policies.md");
 const RUNNING: &str = include_str!("../../docs/running.md");
-const DEFAULT_MATRIX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/default-matrix.wasm"));
 const INVENTORY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/inventory.wasm"));
 
 /// The code blocks of one language in a section.

@@ -124,8 +124,7 @@ fn what_was_settled_is_looked_at_once_and_passed_over_from_then_on() {
 #[test]
 fn a_pass_looks_over_what_it_has_settled() {
     on_postgres(async |store| {
-        let database = store.value("select current_database()::text as n").await;
-        store.execute(&format!("alter database {} set track_functions = 'pl'", database.as_str().unwrap())).await;
+        store.count_calls().await;
         due_rows(&store, 1000).await;
         let host = host(&store).await;
         let options = RecoveryOptions { scan_batch_size: 10, ..RecoveryOptions::clone(&host.options) };
@@ -134,9 +133,7 @@ fn a_pass_looks_over_what_it_has_settled() {
         assert_eq!(host.scans_at(at(60)).await.recovered, 1000);
         // Its sessions tell what they did at their end.
         drop(host);
-        let calls = "select coalesce(sum(calls), 0)::bigint as n from pg_stat_user_functions
-            where funcname = 'reprieve_look_over'";
-        until("it looked over nearly all", async || store.value(calls).await.as_i64() >= Some(10)).await;
+        until("it looked over nearly all", async || store.calls(&["reprieve_look_over"]).await >= 10).await;
     });
 }
 

@@ -119,6 +119,21 @@ impl Backend {
         self.value(&format!("select count(*) as n from {table}")).await.as_i64().unwrap()
     }
 
+    /// From now on, new sessions of this PostgreSQL count the calls of functions; each tells them at its end.
+    pub async fn count_calls(&self) {
+        let database = self.value("select current_database()::text as n").await;
+        self.execute(&format!("alter database {} set track_functions = 'pl'", database.as_str().unwrap())).await;
+    }
+
+    /// How often functions were called by sessions that have told it.
+    pub async fn calls(&self, functions: &[&str]) -> i64 {
+        let names = functions.join("', '");
+        let sum = format!(
+            "select coalesce(sum(calls), 0)::bigint as n from pg_stat_user_functions where funcname in ('{names}')"
+        );
+        self.value(&sum).await.as_i64().unwrap()
+    }
+
     /// Puts a row into a table.
     pub async fn insert(&self, table: &str, row: &Value) {
         self.execute(&self.insert_sql(table, row)).await;

@@ -3,13 +3,10 @@
 use reprieve::model::view::PolicyView;
 use reprieve::model::{DeadLetter, FailureReason, RecoveryStatus, StreamMode};
 use uuid::Uuid;
-
 use wasmparser::{Parser, Payload};
 
-use super::{ENGINE, ask_one, builtin, entry, now};
+use super::{DEFAULT_MATRIX, ENGINE, ask_one, builtin, entry, now};
 
-/// The component that the host embeds.
-const COMPONENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/default-matrix.wasm"));
 const HOUR: u64 = 3_600_000;
 const HALF: u64 = 1_800_000;
 
@@ -74,7 +71,7 @@ async fn only_open_rows_are_recovered() {
 #[tokio::test]
 async fn answers_about_ordinary_entries_do_not_make_its_memory_grow() {
     let mut pages = 0;
-    for payload in Parser::new(0).parse_all(COMPONENT) {
+    for payload in Parser::new(0).parse_all(DEFAULT_MATRIX) {
         if let Payload::MemorySection(memories) = payload.unwrap() {
             pages += memories.into_iter().map(|memory| memory.unwrap().initial).sum::<u64>();
         }

@@ -23,6 +23,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use uuid::Uuid;
 
+/// The component that the host embeds.
+pub const DEFAULT_MATRIX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/default-matrix.wasm"));
+
 /// Small enough for hostile guests to be stopped soon, large enough for a busy machine not to stop others.
 fn limits() -> Limits {
     Limits {
