@@ -47,7 +47,7 @@ declare
     v_is_new boolean;
     v_resume record;
     v_places tid[] := '{}';
-    v_ids uuid[] := '{}';
+    v_brought uuid[] := '{}';
     v_streams text[] := '{}';
     v_most integer := case when p_whole_streams then least(p_max, 1000) else p_max end;
     v_taken integer := 0;
@@ -71,8 +71,9 @@ begin
             continue;
         end if;
         v_is_new := true;
-        if v_row.stream_key is not null then
-            if p_whole_streams and v_row.stream_key <> all (v_streams) then
+        if p_whole_streams and v_row.stream_key is not null then
+            if v_row.stream_key <> all (v_streams) then
+                v_streams := v_streams || v_row.stream_key;
                 v_brings := false;
                 for v_along in
                     select o.place, o.dead_letter_id, o.is_due, o.waits
@@ -82,17 +83,15 @@ begin
                     exit when v_taken >= v_most or not (v_along.is_due or v_along.waits and v_brings);
                     v_brings := true;
                     v_places := v_places || v_along.place;
-                    v_ids := v_ids || v_along.dead_letter_id;
+                    v_brought := v_brought || v_along.dead_letter_id;
                     v_taken := v_taken + 1;
                 end loop;
             end if;
-            v_is_new := not p_whole_streams or v_row.dead_letter_id <> all (v_ids);
-            v_streams := v_streams || v_row.stream_key;
+            v_is_new := v_row.dead_letter_id <> all (v_brought);
         end if;
         if v_is_new then
             exit when v_taken >= v_most;
             v_places := v_places || v_row.place;
-            v_ids := v_ids || v_row.dead_letter_id;
             v_taken := v_taken + 1;
         end if;
         if v_passed = 0 then
@@ -108,19 +107,16 @@ begin
     resume_id := v_resume.dead_letter_id;
     return next;
     return query
-    with taken as materialized (
-        -- Not what somebody has changed since.
-        select p.place, p.n, d.dead_letter_id,
-            reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name) as stream_key
-        from unnest(v_places, v_ids) with ordinality p (place, dead_letter_id, n)
-        join wh_dead_letters d on d.ctid = p.place and d.dead_letter_id = p.dead_letter_id
-    ),
-    batch as (
+    -- Not what somebody has changed since. Nor can another row have come to its place: it is not cleared while this
+    -- call's snapshot stands.
+    with batch as (
         insert into wh_recovery_batches (batch_id, owner, generation, phase, ids, streams, started_at, expires_at)
-        select p_batch_id, p_owner, p_generation, 'deciding', array_agg(t.dead_letter_id order by t.n),
-            coalesce(array_agg(distinct t.stream_key) filter (where t.stream_key is not null), '{}'),
+        select p_batch_id, p_owner, p_generation, 'deciding', array_agg(d.dead_letter_id),
+            coalesce(array_agg(distinct k.key) filter (where k.key is not null), '{}'),
             v_now, v_now + make_interval(secs => p_lease_seconds)
-        from taken t
+        from wh_dead_letters d,
+            lateral (select reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name)) k (key)
+        where d.ctid = any (v_places)
         having count(*) > 0
     )
     select null::timestamptz, null::boolean, null::integer, null::timestamptz, null::timestamptz, null::uuid, (
@@ -137,8 +133,8 @@ begin
         d.error_fingerprint, d.error_fingerprint_version, d.source_created_at,
         d.source_position, d.incarnation, d.replay_credit, d.replay_credit_at, d.deferral,
         d.policy_errors, d.policy_error_digest, d.status_note
-    from taken t
-    join wh_dead_letters d on d.ctid = t.place
+    from wh_dead_letters d
+    where d.ctid = any (v_places)
     order by coalesce(d.next_recovery_at, d.dead_lettered_at), d.dead_lettered_at, d.dead_letter_id;
 end
 $$;

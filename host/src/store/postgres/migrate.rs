@@ -244,7 +244,7 @@ mod tests {
         let start: String = Sha256::digest(FUNCTION_SCRIPT).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(
             (FUNCTIONS, start.as_str()),
-            (29, "cb6fb5564f718956"),
+            (29, "e32f9556f13e99cd"),
             "raise FUNCTIONS, if it is released, and write both down"
         );
     }
