@@ -16,7 +16,8 @@ $$;
 
 -- Dead letters in the order of their streams, each with the first row that stands before it: of those that are open, or
 -- with p_held also held, and not among p_ids. Rows that only an older death of a message stand in for, and those that
--- take no part in the order, are passed: p_passed always, p_standing never, others by what the policy said last.
+-- take no part in the order, are passed: p_passed always, p_standing never, others by what the policy said last. A row is
+-- looked up in `(select unnest(…))` by its hash; `all (…)` would compare it with each.
 create or replace function reprieve_stream_order(
     p_ids uuid[],
     p_passed uuid[],
@@ -57,7 +58,7 @@ begin
                 and (coalesce(d.source_position, 9223372036854775807),
                     coalesce(d.source_created_at, d.dead_lettered_at), d.source_id, d.dead_letter_id)
                     < (s.positions[s.last], s.times[s.last], s.sources[s.last], s.ids[s.last])
-                and d.dead_letter_id <> all (p_ids) and d.dead_letter_id <> all (p_passed)
+                and d.dead_letter_id not in (select unnest(p_ids || p_passed))
                 and (
                     select true from wh_dead_letters n
                     where n.source_table = d.source_table and n.source_id = d.source_id
@@ -81,7 +82,7 @@ begin
                 and (coalesce(d.source_position, 9223372036854775807),
                     coalesce(d.source_created_at, d.dead_lettered_at), d.source_id, d.dead_letter_id)
                     < (s.positions[s.last], s.times[s.last], s.sources[s.last], s.ids[s.last])
-                and d.dead_letter_id <> all (p_ids) and d.dead_letter_id <> all (p_passed)
+                and d.dead_letter_id not in (select unnest(p_ids || p_passed))
                 and (
                     select true from wh_dead_letters n
                     where n.source_table = d.source_table and n.source_id = d.source_id
