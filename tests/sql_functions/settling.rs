@@ -118,3 +118,107 @@ fn a_column_that_the_application_adds_later_is_restored_before_and_after_the_nex
 
     assert_eq!(database.run("select string_agg(distinct tenant, ',') from wh_outbox"), "acme");
 }
+
+#[test]
+fn columns_of_every_kind_are_restored_as_they_were_with_and_without_a_prepared_statement() {
+    let database = database();
+    database.run(
+        "create type mood as enum ('sad', 'happy'); create domain share as numeric(5, 4) check (value <= 1);
+         create type money_of as (amount numeric, currency text);
+         alter table wh_outbox add column code varchar(5), add column country char(3), add column flags bit(4),
+           add column price numeric(30, 12), add column raw bytea, add column span interval, add column weight float8,
+           add column day date, add column tags text[], add column counts int[], add column feeling mood,
+           add column part share, add column worth money_of, add column note json, add column extra jsonb,
+           add column said text, add column named name, add column during tstzrange, add column noted timestamp,
+           add column made_by regclass, add column absent text, add column absent_json jsonb;",
+    );
+    for n in [1, 2] {
+        database.run(&outbox_message(n));
+    }
+    database.run(
+        "update wh_outbox set code = 'ab', country = 'x', flags = b'0110', price = 12345678901234567.123456789012,
+           raw = '\\x00ff', span = '1 day 02:00', weight = 1e-300, day = '2024-02-29', tags = '{a,\"b c\",NULL}',
+           counts = '{{1,2},{3,4}}', feeling = 'happy', part = 0.25, worth = (1.50, 'EUR'), note = '[1, {\"a\": null}]',
+           extra = '{\"a\": [null, true]}', said = '{\"not\": \"json\"} \"quoted\" NULL', named = 'a name',
+           during = '[2024-02-03 04:05:06+07, 2024-03-04)', noted = '2024-02-03 04:05:06', made_by = '-'",
+    );
+    let rows = "select string_agg(o::text, ' ' order by message_id) from wh_outbox o";
+    let reset = "update wh_outbox set status = 1, attempts = 0, failure_reason = 99, instance_id = null,
+      lease_expiry = null, error = null, scheduled_for = null, processed_at = null, published_at = null";
+    database.run(reset);
+    let before = database.run(rows);
+    for n in [1, 2] {
+        database.run(&move_call(n, "g1"));
+    }
+
+    in_another_place(&database, true);
+    assert_eq!(settle_at_once(&database, &[1]), "t");
+    database.run("select reprieve_create_restore()");
+    assert_eq!(settle_at_once(&database, &[2]), "t");
+
+    in_another_place(&database, false);
+    assert_eq!(database.run(rows), before);
+}
+
+/// Has sessions read and write times in another way, or as before.
+fn in_another_place(database: &Psql, elsewhere: bool) {
+    let settings = ["timezone = 'America/St_Johns'", "datestyle = 'SQL, DMY'", "intervalstyle = 'sql_standard'"];
+    for setting in settings {
+        let name = setting.split_once(' ').unwrap().0;
+        let change = if elsewhere { format!("set {setting}") } else { format!("reset {name}") };
+        database.run(&format!(
+            "do $do$ begin execute format('alter database %I {}', current_database()); end $do$",
+            change.replace('\'', "''")
+        ));
+    }
+}
+
+#[test]
+fn events_of_perspectives_are_restored_with_columns_of_every_kind() {
+    let database = database();
+    database
+        .run("alter table wh_perspective_events add column tags text[] default '{a,\"b c\"}', add column code char(3)");
+    dead_perspective_event(&database, 1);
+    database.run("select reprieve_create_restore()");
+
+    assert_eq!(settle_at_once(&database, &[1]), "t");
+
+    let row = "select event_work_id, perspective_name, tags, code is null from wh_perspective_events";
+    assert_eq!(database.run(row), format!("{}|totals|{{a,\"b c\"}}|t", source(1)));
+}
+
+#[test]
+fn a_statement_that_would_be_made_otherwise_now_is_made_again() {
+    let database = database();
+    let body = "select prosrc from pg_proc where proname = 'reprieve_restore_wh_outbox'";
+    let made = database.run(body);
+    database.run(
+        "do $do$ begin
+           execute replace(pg_get_functiondef('reprieve_restore_wh_outbox'::regproc), 'm.source_id', 'm.source_id /**/');
+         end $do$",
+    );
+    assert_ne!(database.run(body), made);
+
+    database.run("select reprieve_create_restore()");
+
+    assert_eq!(database.run(body), made);
+}
+
+#[test]
+fn a_value_that_its_column_has_become_too_short_for_is_not_cut_off() {
+    let database = database();
+    database.run("alter table wh_outbox add column code varchar(5), add column country char(3)");
+    database.run(&outbox_message(1));
+    database.run("update wh_outbox set code = 'abcde', country = 'xyz'");
+    database.run(&move_call(1, "g1"));
+
+    for narrowed in ["code type varchar(2)", "country type char(2)"] {
+        database.run(&format!("alter table wh_outbox alter column {narrowed}"));
+        assert_eq!(settle_at_once(&database, &[1]), "f", "{narrowed}");
+        database.run("delete from wh_recovery_batches");
+        database.run("alter table wh_outbox alter column code type varchar(5), alter column country type char(3)");
+    }
+
+    assert_eq!(settle_at_once(&database, &[1]), "t");
+    assert_eq!(database.run("select code || ' ' || country from wh_outbox"), "abcde xyz");
+}

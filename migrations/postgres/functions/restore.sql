@@ -14,6 +14,25 @@ begin
 end
 $$;
 
+-- The value of a column as m.source_row has it; NULL: of a type that is left to jsonb_to_record, which reads them all,
+-- but takes longer. What is read here is read as jsonb_to_record does: by the type's own input function, and with the
+-- length that the type has left to the insert, which refuses what a cast would cut off.
+create or replace function reprieve_restored_value(p_column text, p_type oid) returns text
+language plpgsql stable as $$
+begin
+    return case
+        when p_type = 'jsonb'::regtype then format('nullif(m.source_row -> %L, ''null'')', p_column)
+        when p_type <> 'json'::regtype
+            and exists (
+                select from pg_catalog.pg_type t where t.oid = p_type and t.typtype in ('b', 'e') and t.typelem = 0)
+            and not exists (
+                select from pg_catalog.pg_cast c
+                where c.castsource = 'text'::regtype and c.casttarget = p_type and c.castmethod = 'f')
+        then format('(m.source_row ->> %L)::%s', p_column, format_type(p_type, -1))
+    end;
+end
+$$;
+
 -- The statement that recovers those of the dead letters $1 that are of one source table and whose source_row is whole;
 -- $2 are the credits that pay for them, $3 is the time. It locks in the order of ids, as everybody does, and inserts in
 -- the order given. Its texts are quoted.
@@ -27,19 +46,25 @@ declare
     v_types text;
 begin
     select string_agg(quote_ident(c.name), ', ' order by c.number), string_agg(c.value, ', ' order by c.number),
-        string_agg(format('%I %s', c.name, c.type), ', ' order by c.number) filter (where c.name = any (v_restored))
+        string_agg(format('%I %s', c.name, c.type), ', ' order by c.number) filter (where c.is_of_record)
     into v_columns, v_values, v_types
     from (
-        select a.attname::text as name, a.attnum as number, format_type(a.atttypid, a.atttypmod) as type,
-            coalesce(reprieve_given_value(p_source_table, a.attname::text, a.atttypid, 'm'), case
-                when a.attname in ('status', 'failure_reason') then null
-                when a.attname = 'stream_id' and not v_is_perspective
-                then 'nullif(r.stream_id, ''00000000-0000-0000-0000-000000000000'')'
-                else 'r.' || quote_ident(a.attname)
-            end) as value
-        from pg_catalog.pg_attribute a
-        where a.attrelid = to_regclass(p_source_table) and a.attnum > 0 and not a.attisdropped
-            and a.attgenerated = ''
+        select v.name, v.number, v.type, v.is_restored and v.restored is null as is_of_record,
+            case
+                when not v.is_restored then reprieve_given_value(p_source_table, v.name, v.type_id, 'm')
+                when v.name = 'stream_id' and not v_is_perspective
+                then format('nullif(%s, ''00000000-0000-0000-0000-000000000000'')', v.value)
+                else v.value
+            end as value
+        from (
+            select a.attname::text as name, a.attnum as number, a.atttypid as type_id,
+                format_type(a.atttypid, a.atttypmod) as type, a.attname::text = any (v_restored) as is_restored,
+                r.value as restored, coalesce(r.value, 'r.' || quote_ident(a.attname)) as value
+            from pg_catalog.pg_attribute a,
+                lateral (select reprieve_restored_value(a.attname::text, a.atttypid)) r (value)
+            where a.attrelid = to_regclass(p_source_table) and a.attnum > 0 and not a.attisdropped
+                and a.attgenerated = ''
+        ) v
     ) c
     where c.value is not null;
     return format($statement$
@@ -62,21 +87,22 @@ begin
         inserted as (
             insert into %I (%s) overriding system value
             select %s
-            from (select * from moved order by n offset 0) m
-                cross join lateral jsonb_to_record(m.source_row) as r (%s)%s
+            from (select * from moved order by n offset 0) m%s%s
             order by m.n
             returning 1
         )
         select (select count(*) from inserted), array_agg(m.source_id), array_agg(m.incarnation) from moved m
         $statement$,
-        p_source_table, v_restored, p_source_table, v_columns, v_values, v_types,
-        case when v_is_perspective then ' join wh_event_store e on e.event_id = r.event_id' else '' end);
+        p_source_table, v_restored, p_source_table, v_columns, v_values,
+        coalesce(' cross join lateral jsonb_to_record(m.source_row) as r (' || v_types || ')', ''),
+        case when v_is_perspective
+            then ' join wh_event_store e on e.event_id = (m.source_row ->> ''event_id'')::uuid' else '' end);
 end
 $$;
 
--- Makes the functions reprieve_restore_TABLE, whose plans a session keeps, where they are missing or the table has
--- other columns than they were made for. Such a function still works, with a plan for each call, and so a role that may
--- not replace it goes on without.
+-- Makes the functions reprieve_restore_TABLE, whose plans a session keeps, where they are missing or would be made
+-- otherwise now, as when the table has other columns. Such a function still works, with a plan for each call, and so a
+-- role that may not replace it goes on without.
 create or replace function reprieve_create_restore() returns void
 language plpgsql volatile security invoker set search_path from current as $$
 declare
@@ -86,10 +112,7 @@ declare
 begin
     foreach v_table in array array['wh_outbox', 'wh_inbox', 'wh_perspective_events'] loop
         v_shape := quote_literal(reprieve_source_shape(v_table));
-        continue when v_shape is null or exists (
-            select from pg_catalog.pg_proc p
-            where p.pronamespace = quote_ident(current_schema())::regnamespace
-                and p.proname = 'reprieve_restore_' || v_table and position(v_shape in p.prosrc) > 0);
+        continue when v_shape is null;
         v_body := format($body$
             #variable_conflict use_column
             begin
@@ -100,6 +123,10 @@ begin
                 end if;
             end
             $body$, v_table, v_shape, reprieve_restore_statement(v_table), v_table);
+        continue when exists (
+            select from pg_catalog.pg_proc p
+            where p.pronamespace = quote_ident(current_schema())::regnamespace
+                and p.proname = 'reprieve_restore_' || v_table and p.prosrc = v_body);
         begin
             execute format($function$
                 create or replace function %I(p_ids uuid[], p_credits text[], p_now timestamptz)
