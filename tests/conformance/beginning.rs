@@ -67,8 +67,7 @@ on_both_stores! {
         let entries = claimed.entries();
         let mut silent = ending(&entries[1], ended(RecoveryStatus::HoldForReview), None);
         silent.record = None;
-        let mut told = ending(&entries[0], ended(RecoveryStatus::HoldForReview), Some("spent"));
-        told.record.as_mut().unwrap().note = Some("its attempts are spent".to_owned());
+        let told = ending(&entries[0], ended(RecoveryStatus::HoldForReview), Some("its attempts are spent"));
 
         begin(&*store, claimed.batch_id, &[], &[told, silent], at(101)).await;
 

@@ -21,6 +21,7 @@ mod migrating_postgres;
 mod moving;
 mod moving_texts;
 mod policy_changes;
+mod recording;
 mod recovering;
 mod refusing;
 mod registering;

@@ -1,12 +1,13 @@
 //! A host's steps, in short.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use reprieve::model::decision::Standing;
 use reprieve::model::{DeadLetter, Deferral, RecoveryStatus};
 use reprieve::store::{
-    Attempt, Begin, Begun, Claim, ClaimRequest, Cursor, DecisionRecord, Ending, Seen, Settle, Settled, Store,
+    Attempt, Begin, Begun, Claim, ClaimRequest, Cursor, DecisionRecord, Ending, Ruling, Seen, Settle, Settled, Store,
     StreamTerms,
 };
 use uuid::Uuid;
@@ -96,7 +97,7 @@ pub fn attempt(entry: &DeadLetter, on_failure: Standing) -> Attempt {
         in_order: false,
         credit: entry.replay_credit.clone(),
         on_failure,
-        record: record("recover"),
+        record: record(),
     }
 }
 
@@ -109,21 +110,16 @@ pub fn ending(entry: &DeadLetter, standing: Standing, note: Option<&str>) -> End
         note: note.map(str::to_owned),
         policy_errors: 0,
         policy_error_digest: None,
-        record: Some(record("hold")),
+        decision: "hold",
+        record: Some(record()),
     }
 }
 
 /// A decision by the policy `Careful`.
-pub fn record(decision: &'static str) -> DecisionRecord {
-    DecisionRecord {
-        decision,
-        policy_name: "Careful".to_owned(),
-        policy_digest: "ab".repeat(32),
-        attempt: 1,
-        rule: r#"{"max_recovery_attempts": 3}"#.to_owned(),
-        inputs: r#"{"failure_reason": "Throttled"}"#.to_owned(),
-        note: None,
-    }
+pub fn record() -> DecisionRecord {
+    let rule = r#"{"max_recovery_attempts": 3}"#.to_owned();
+    let ruling = Ruling { policy_name: "Careful".to_owned(), policy_digest: "ab".repeat(32), rule };
+    DecisionRecord { ruling: Arc::new(ruling), attempt: 1, inputs: r#"{"failure_reason": "Throttled"}"#.to_owned() }
 }
 
 /// Pending again so many seconds later, after a failure.

@@ -137,7 +137,8 @@ impl World {
             .collect();
         for ending in endings.into_iter().filter(|ending| self.end(ending)) {
             ended.push(ending.dead_letter_id);
-            let mode = ending.record.as_ref().and_then(|record| reprieve::recovery::record::answers(&record.rule));
+            let mode =
+                ending.record.as_ref().and_then(|record| reprieve::recovery::record::answers(&record.ruling.rule));
             let passed = mode.is_some_and(|answers| answers.stream_mode == StreamMode::PerMessage);
             if ending.standing.status != RecoveryStatus::Pending || passed {
                 out_of_the_way.push(ending.dead_letter_id);

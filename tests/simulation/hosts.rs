@@ -10,7 +10,6 @@ use reprieve::model::Answers;
 use reprieve::recovery::late::of_scan;
 use reprieve::recovery::plan::{Asking, Terms};
 use reprieve::recovery::planned::Plan;
-use reprieve::recovery::record::Asked;
 use reprieve::recovery::streams::Parts;
 use reprieve::store::{Attempt, Begin, Begun, Candidate, ClaimRequest, Cursor, Ending, Settle};
 use uuid::Uuid;
@@ -184,9 +183,8 @@ impl Host {
             self.after = None;
         }
         let version = self.deployed.policy;
-        let asked = Asked { name: "simulated".to_owned(), digest: version.to_string() };
-        let ask = |row: &Candidate| Asking { asked: asked.clone(), answers: answer(world, row, version) };
-        let askings: Vec<Asking> = rows.iter().map(ask).collect();
+        let answers = rows.iter().map(|row| answer(world, row, version));
+        let askings = Asking::each("simulated", &version.to_string(), answers);
         if answers_nothing(version) && askings.iter().any(|asking| asking.answers.is_err()) {
             return Phase::GivingBack;
         }

@@ -152,7 +152,7 @@ impl World {
 
     /// Writes down what was decided about a row.
     pub fn record(&mut self, id: Uuid, record: &DecisionRecord) {
-        let said = reprieve::recovery::record::answers(&record.rule).map(|answers| answers.stream_mode);
+        let said = reprieve::recovery::record::answers(&record.ruling.rule).map(|answers| answers.stream_mode);
         if let Some(letter) = self.letter_mut(id) {
             letter.mode_said = said.or(letter.mode_said);
         }

@@ -12,10 +12,9 @@ fn settle_at_once(database: &Psql, ns: &[u64]) -> String {
          values ('{batch}', '{batch}', 'g1', 'recovering', {ids}, now(), now() + interval '1 minute');
          select reprieve_settle_at_once('{batch}', {ids},
            array(select distinct source_table from wh_dead_letters where dead_letter_id = any (i)), array_fill(null::text, array[cardinality(i)]),
-           array(select gen_random_uuid() from unnest(i)), array_fill('recover'::text, array[cardinality(i)]),
-           array_fill('Careful'::text, array[cardinality(i)]), array_fill('abc'::text, array[cardinality(i)]),
-           array_fill(1, array[cardinality(i)]), array_fill('{{}}'::text, array[cardinality(i)]),
-           array_fill('{{}}'::text, array[cardinality(i)]), array_fill(null::text, array[cardinality(i)]), now())
+           array(select gen_random_uuid() from unnest(i)), array_fill(1, array[cardinality(i)]),
+           array_fill('{{}}'::text, array[cardinality(i)]), array_fill(1, array[cardinality(i)]),
+           array['Careful'], array['abc'], array['{{}}'], now())
          from (select {ids}) as given (i);",
         batch = id(1000),
     ))

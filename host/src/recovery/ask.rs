@@ -5,7 +5,6 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use super::plan::Asking;
-use super::record::Asked;
 use super::scan::{ScanError, Scanner};
 use crate::model::view::PolicyView;
 use crate::model::{Answers, OnPolicyError};
@@ -48,11 +47,7 @@ impl Asker {
             return Err(fails(&self.policy, &failure.to_string()));
         }
         let failure = failures.first().map(ToString::to_string);
-        let asked = asked(&self.policy);
-        let mut askings: Vec<Asking> = answers
-            .into_iter()
-            .map(|answer| Asking { asked: asked.clone(), answers: answer.map_err(|failure| failure.to_string()) })
-            .collect();
+        let mut askings = told(&self.policy, answers);
         self.ask_fallback(scanner, rows, now, &mut askings).await;
         if let Some(failure) = failure
             && !self.answered
@@ -95,16 +90,17 @@ impl Asker {
         tracing::warn!(rows = failed.len(), failure, "the policy failed; the default matrix is asked instead");
         let again = failed.iter().map(|(row, _)| PolicyView::of(&row.entry)).collect();
         let answers = self.fallback.get_or_insert_with(|| fallback.session(now)).ask(again).await;
-        for ((_, asking), answer) in failed.into_iter().zip(answers) {
-            if let Ok(answers) = answer {
-                *asking = Asking { asked: asked(fallback), answers: Ok(answers) };
+        for ((_, asking), said) in failed.into_iter().zip(told(fallback, answers)) {
+            if said.answers.is_ok() {
+                *asking = said;
             }
         }
     }
 }
 
-fn asked(policy: &Policy) -> Asked {
-    Asked { name: policy.name().to_owned(), digest: policy.digest().to_owned() }
+fn told(policy: &Policy, answers: Vec<Result<Answers, PolicyFailure>>) -> Vec<Asking> {
+    let answers = answers.into_iter().map(|answer| answer.map_err(|failure| failure.to_string()));
+    Asking::each(policy.name(), policy.digest(), answers)
 }
 
 fn fails(policy: &Policy, failure: &str) -> ScanError {

@@ -2,22 +2,22 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use uuid::Uuid;
 
 use super::plan::{Asking, Kind, Step, Terms, step};
-use super::record::Asked;
 use super::streams::still_going;
 use crate::model::{DeadLetter, RecoveryStatus};
-use crate::store::{Attempt, Candidate, Ending};
+use crate::store::{Attempt, Candidate, Ending, Ruling};
 
 /// A row as the report tells of it.
 #[derive(Debug)]
 pub struct Planned {
     /// As claimed.
     pub entry: DeadLetter,
-    /// Who was asked about it.
-    pub asked: Asked,
+    /// Who was asked about it, and what it said.
+    pub ruling: Arc<Ruling>,
     /// The name that the policy gave its rule; the policy's own name when it did not answer.
     pub rule_name: String,
     /// What is to be done.
@@ -80,9 +80,9 @@ impl Plan {
                 Told::End(kind)
             }
         };
-        let Asking { asked, answers } = asking;
-        let rule_name = answers.map_or_else(|_| asked.name.clone(), |answers| answers.policy.name);
-        self.rows.push(Planned { entry, asked, rule_name, told });
+        let Asking { ruling, answers } = asking;
+        let rule_name = answers.map_or_else(|_| ruling.policy_name.clone(), |answers| answers.policy.name);
+        self.rows.push(Planned { entry, ruling, rule_name, told });
     }
 
     /// The attempts that are left to be made once the store has carried out the endings of the rows `ended`.

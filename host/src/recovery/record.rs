@@ -8,15 +8,6 @@ use serde_json::Value;
 use crate::model::view::PolicyView;
 use crate::model::{Answers, RecoveryPolicy, StreamMode, json};
 
-/// Which policy was asked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
-    /// Its name.
-    pub name: String,
-    /// Its digest.
-    pub digest: String,
-}
-
 /// The answers as a JSON object.
 #[must_use]
 pub fn rule(answers: &Answers) -> String {

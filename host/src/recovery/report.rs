@@ -137,8 +137,8 @@ impl Report {
         }
         tracing::warn!(
             dead_letter_id = %row.entry.dead_letter_id,
-            policy = row.asked.name,
-            digest = row.asked.digest,
+            policy = row.ruling.policy_name,
+            digest = row.ruling.policy_digest,
             error,
             "could not be re-emitted"
         );
@@ -156,8 +156,8 @@ impl Report {
 fn log(row: &Planned, message: &'static str) {
     tracing::info!(
         dead_letter_id = %row.entry.dead_letter_id,
-        policy = row.asked.name,
-        digest = row.asked.digest,
+        policy = row.ruling.policy_name,
+        digest = row.ruling.policy_digest,
         rule = row.rule_name,
         "{message}"
     );

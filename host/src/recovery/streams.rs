@@ -117,21 +117,25 @@ pub(super) fn still_going(rows: &[Planned], attempts: &[Attempt], ended: &HashSe
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
 
     use super::*;
     use crate::model::decision::Standing;
     use crate::model::json::parse_entry;
     use crate::model::{RecoveryStatus, SourceTable};
-    use crate::recovery::record::Asked;
-    use crate::store::DecisionRecord;
+    use crate::store::{DecisionRecord, Ruling};
+
+    fn no_ruling() -> Arc<Ruling> {
+        Arc::new(Ruling { policy_name: String::new(), policy_digest: String::new(), rule: "null".to_owned() })
+    }
 
     fn row(n: u128, stream: u128, told: Told) -> Planned {
         let (id, stream) = (Uuid::from_u128(n), Uuid::from_u128(stream));
         let entry = json!({ "failure_reason": "Throttled", "dead_letter_id": id, "stream_id": stream });
-        let asked = Asked { name: String::new(), digest: String::new() };
         let entry = parse_entry(&entry.to_string(), Timestamp::UNIX_EPOCH).unwrap();
-        Planned { entry, asked, rule_name: String::new(), told }
+        Planned { entry, ruling: no_ruling(), rule_name: String::new(), told }
     }
 
     fn attempt(n: u128, in_order: bool) -> Attempt {
@@ -141,15 +145,7 @@ mod tests {
             credit: None,
             in_order,
             on_failure: Standing { status: RecoveryStatus::Pending, next_recovery_at: None, deferral: None },
-            record: DecisionRecord {
-                decision: "recover",
-                policy_name: String::new(),
-                policy_digest: String::new(),
-                attempt: 1,
-                rule: "null".to_owned(),
-                inputs: "{}".to_owned(),
-                note: None,
-            },
+            record: DecisionRecord { ruling: no_ruling(), attempt: 1, inputs: "{}".to_owned() },
         }
     }
 

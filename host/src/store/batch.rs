@@ -1,5 +1,6 @@
 //! The batch protocol: claim, begin, settle, rescue.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -105,23 +106,26 @@ impl Seen {
     }
 }
 
-/// A row of `wh_dead_letter_decisions` to be written with the change.
+/// What a policy said of a row. Most rows of a batch share one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DecisionRecord {
-    /// `recover`, `hold`, `permanently-fail`, `wait`, `skip`, `policy-error`.
-    pub decision: &'static str,
+pub struct Ruling {
     /// The policy that was asked.
     pub policy_name: String,
     /// SHA-256 over its component, settings and chain, in hex.
     pub policy_digest: String,
-    /// The number of the attempt, for `recover`; else the attempts spent.
-    pub attempt: i32,
     /// The policy's answers, a JSON object as text; `null` when it did not answer.
     pub rule: String,
+}
+
+/// What a row of `wh_dead_letter_decisions`, to be written with the change, tells of how the decision was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DecisionRecord {
+    /// What the policy said.
+    pub ruling: Arc<Ruling>,
+    /// The number of the attempt that is made; else the attempts spent.
+    pub attempt: i32,
     /// The entry as the policy saw it, a JSON object as text.
     pub inputs: String,
-    /// Why, in the host's words.
-    pub note: Option<String>,
 }
 
 /// A row that is not recovered now, and what becomes of it.
@@ -133,12 +137,14 @@ pub struct Ending {
     pub seen: Seen,
     /// Where it goes.
     pub standing: Standing,
-    /// The host's words for `status_note`; `None` clears it.
+    /// The host's words, for `status_note` and the record; `None` clears the former.
     pub note: Option<String>,
     /// For `policy_errors`: 0 when the policy answered.
     pub policy_errors: i32,
     /// For `policy_error_digest`.
     pub policy_error_digest: Option<String>,
+    /// `hold`, `permanently-fail`, `wait`, `skip` or `policy-error`.
+    pub decision: &'static str,
     /// What to record; `None` records nothing (a repeated skip, say).
     pub record: Option<DecisionRecord>,
 }
@@ -183,7 +189,7 @@ pub struct Attempt {
     pub in_order: bool,
     /// Where it goes when it cannot be inserted.
     pub on_failure: Standing,
-    /// What to record; the outcome is added to its note.
+    /// What to record, as `recover`, with the outcome for a note.
     pub record: DecisionRecord,
 }
 

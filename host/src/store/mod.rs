@@ -29,8 +29,8 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 pub use batch::{
-    Attempt, Begin, Begun, Candidate, Claim, ClaimRequest, Cursor, DecisionRecord, Due, Ending, Outcome, Rescued, Seen,
-    Settle, Settled,
+    Attempt, Begin, Begun, Candidate, Claim, ClaimRequest, Cursor, DecisionRecord, Due, Ending, Outcome, Rescued,
+    Ruling, Seen, Settle, Settled,
 };
 pub use error::StoreError;
 pub use instances::{HostBeat, HostPlace};

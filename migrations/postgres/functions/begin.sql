@@ -1,5 +1,7 @@
 -- Carries out what was decided about a batch. NULL: the batch was lost. Else the ids of the endings that were applied:
--- one that waits for a row that has gone out of its way since is not.
+-- one that waits for a row that has gone out of its way since is not. What policies said stands once for all rows that
+-- share it: p_ruling_places has the place of each in p_policy_names, p_policy_digests and p_rules, from 1 on, and NULL
+-- for one that is not recorded. So it is in the functions that settle.
 create or replace function reprieve_begin(
     p_batch_id uuid,
     p_recover uuid[],
@@ -12,14 +14,14 @@ create or replace function reprieve_begin(
     p_status_notes text[],
     p_policy_errors integer[],
     p_policy_error_digests text[],
-    p_decision_ids uuid[],
     p_decisions text[],
+    p_decision_ids uuid[],
+    p_attempts integer[],
+    p_inputs text[],
+    p_ruling_places integer[],
     p_policy_names text[],
     p_policy_digests text[],
-    p_attempts integer[],
     p_rules text[],
-    p_inputs text[],
-    p_notes text[],
     p_now timestamptz,
     p_seen_predecessors uuid[] default null,
     p_held_blocks boolean default false
@@ -32,6 +34,7 @@ declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
     v_ended uuid[] := '{}';
     v_out_of_the_way uuid[];
+    v_rules jsonb[];
 begin
     perform from wh_recovery_batches b where b.batch_id = p_batch_id and b.phase = 'deciding' for update;
     if not found then
@@ -42,6 +45,7 @@ begin
         -- sees who waits.
         perform from wh_dead_letters d where d.dead_letter_id = any (p_ids || p_seen_predecessors)
         order by d.dead_letter_id for update;
+        v_rules := p_rules::jsonb[];
         with ended as (
             update wh_dead_letters d
             set recovery_status = e.status,
@@ -51,11 +55,10 @@ begin
                 policy_errors = e.policy_errors,
                 policy_error_digest = e.policy_error_digest
             from unnest(p_ids, p_seen_next, p_seen_credits, p_statuses, p_next, p_deferrals, p_status_notes,
-                p_policy_errors, p_policy_error_digests, p_seen_predecessors, p_decision_ids, p_decisions,
-                p_policy_names, p_policy_digests, p_attempts, p_rules, p_inputs, p_notes)
+                p_policy_errors, p_policy_error_digests, p_seen_predecessors, p_decisions, p_decision_ids, p_attempts,
+                p_inputs, p_ruling_places)
                 as e (id, seen_next, seen_credit, status, next_recovery_at, deferral, status_note, policy_errors,
-                    policy_error_digest, predecessor, decision_id, decision, policy_name, policy_digest, attempt, rule,
-                    inputs, note)
+                    policy_error_digest, predecessor, decision, decision_id, attempt, inputs, place)
             where d.dead_letter_id = e.id and d.recovered_at is null and d.recovery_status in (0, 1)
                 and d.operator_disposition not in (2, 3)
                 and d.next_recovery_at is not distinct from e.seen_next
@@ -65,16 +68,16 @@ begin
                     where s.dead_letter_id = e.predecessor and s.recovered_at is null
                         and s.recovery_status not in (3, 4) and s.operator_disposition <> 3
                         and (p_held_blocks or s.recovery_status <> 2 and s.operator_disposition <> 2)))
-            returning d.dead_letter_id, d.recovery_status, d.stream_id, e.decision_id, e.decision, e.policy_name,
-                e.policy_digest, e.attempt, e.rule::jsonb as rule, e.inputs, e.note
+            returning d.dead_letter_id, d.recovery_status, d.stream_id, e.decision, e.decision_id, e.attempt, e.inputs,
+                e.place, v_rules[e.place] as rule, e.status_note
         ),
         recorded as (
             insert into wh_dead_letter_decisions (decision_id, dead_letter_id, decided_at, decision, policy_name,
                 policy_digest, attempt, rule, inputs, note)
-            select e.decision_id, e.dead_letter_id, v_now, e.decision, e.policy_name, e.policy_digest, e.attempt, e.rule,
-                e.inputs::jsonb, e.note
+            select e.decision_id, e.dead_letter_id, v_now, e.decision, p_policy_names[e.place],
+                p_policy_digests[e.place], e.attempt, e.rule, e.inputs::jsonb, e.status_note
             from ended e
-            where e.decision is not null
+            where e.place is not null
         )
         select coalesce(array_agg(e.dead_letter_id), '{}'),
             array_agg(e.dead_letter_id) filter (

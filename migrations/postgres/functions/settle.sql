@@ -8,13 +8,12 @@ create or replace function reprieve_settle_at_once(
     p_source_tables text[],
     p_credits text[],
     p_decision_ids uuid[],
-    p_decisions text[],
+    p_attempts integer[],
+    p_inputs text[],
+    p_ruling_places integer[],
     p_policy_names text[],
     p_policy_digests text[],
-    p_attempts integer[],
     p_rules text[],
-    p_inputs text[],
-    p_notes text[],
     p_now timestamptz
 ) returns boolean
 language plpgsql volatile security invoker
@@ -24,7 +23,7 @@ as $$
 declare
     v_table text;
     v_left integer := cardinality(p_ids);
-    v_rule jsonb;
+    v_rules jsonb[];
     v_streams text[];
 begin
     delete from wh_recovery_batches b where b.batch_id = p_batch_id and b.phase = 'recovering' and b.ids = p_ids
@@ -43,18 +42,13 @@ begin
     if v_left > 0 then
         raise sqlstate 'RP002';
     end if;
-    -- Most batches have one rule: it is read once.
-    if p_rules[1] = all (p_rules) then
-        v_rule := p_rules[1];
-    end if;
+    v_rules := p_rules::jsonb[];
     insert into wh_dead_letter_decisions (decision_id, dead_letter_id, decided_at, decision, policy_name, policy_digest,
         attempt, rule, inputs, note)
-    select r.decision_id, r.id, p_now, r.decision, r.policy_name, r.policy_digest, r.attempt,
-        case when v_rule is null then r.rule::jsonb else v_rule end, r.inputs::jsonb,
-        concat_ws('; ', r.note, 'recovered')
-    from unnest(p_ids, p_decision_ids, p_decisions, p_policy_names, p_policy_digests, p_attempts, p_rules, p_inputs,
-        p_notes)
-        as r (id, decision_id, decision, policy_name, policy_digest, attempt, rule, inputs, note);
+    select r.decision_id, r.id, p_now, 'recover', p_policy_names[r.place], p_policy_digests[r.place], r.attempt,
+        v_rules[r.place], r.inputs::jsonb, 'recovered'
+    from unnest(p_ids, p_decision_ids, p_attempts, p_inputs, p_ruling_places)
+        as r (id, decision_id, attempt, inputs, place);
     if v_streams <> '{}' then
         perform reprieve_wake_streams(v_streams, p_now);
     end if;
@@ -81,13 +75,12 @@ create or replace function reprieve_settle(
     p_failure_next timestamptz[],
     p_failure_deferrals text[],
     p_decision_ids uuid[],
-    p_decisions text[],
+    p_attempts integer[],
+    p_inputs text[],
+    p_ruling_places integer[],
     p_policy_names text[],
     p_policy_digests text[],
-    p_attempts integer[],
     p_rules text[],
-    p_inputs text[],
-    p_notes text[],
     p_now timestamptz,
     p_in_order boolean[],
     p_held_blocks boolean,
@@ -102,8 +95,8 @@ begin
     -- Begin has committed the attempts durably. A settle that a crash of the server takes back leaves its rows in the
     -- batch, to be tried again at a further attempt; and whatever a consumer made of a row, it committed after this.
     perform set_config('synchronous_commit', 'off', true);
-    if reprieve_settle_at_once(p_batch_id, p_ids, p_source_tables, p_credits, p_decision_ids, p_decisions,
-        p_policy_names, p_policy_digests, p_attempts, p_rules, p_inputs, p_notes, v_now)
+    if reprieve_settle_at_once(p_batch_id, p_ids, p_source_tables, p_credits, p_decision_ids, p_attempts, p_inputs,
+        p_ruling_places, p_policy_names, p_policy_digests, p_rules, v_now)
     then
         return query select null::uuid, 'recovered', null::text;
     else
@@ -113,8 +106,8 @@ begin
         return query
         select s.dead_letter_id, s.outcome, s.problem
         from reprieve_settle_apart(p_batch_id, p_ids, p_credits, p_failure_statuses, p_failure_next,
-            p_failure_deferrals, p_decision_ids, p_decisions, p_policy_names, p_policy_digests, p_attempts, p_rules,
-            p_inputs, p_notes, p_now, p_in_order, p_held_blocks, p_wait_seconds) s;
+            p_failure_deferrals, p_decision_ids, p_attempts, p_inputs, p_ruling_places, p_policy_names, p_policy_digests,
+            p_rules, p_now, p_in_order, p_held_blocks, p_wait_seconds) s;
         -- Whoever settled all of them meanwhile passed what the batch had locked, such as a row put off behind one of
         -- them.
         if not found and v_streams <> '{}' then

@@ -9,13 +9,12 @@ create or replace function reprieve_settle_apart(
     p_failure_next timestamptz[],
     p_failure_deferrals text[],
     p_decision_ids uuid[],
-    p_decisions text[],
+    p_attempts integer[],
+    p_inputs text[],
+    p_ruling_places integer[],
     p_policy_names text[],
     p_policy_digests text[],
-    p_attempts integer[],
     p_rules text[],
-    p_inputs text[],
-    p_notes text[],
     p_now timestamptz,
     p_in_order boolean[] default null,
     p_held_blocks boolean default false,
@@ -44,6 +43,7 @@ declare
     v_outcomes text[];
     v_problems text[];
     v_notes text[];
+    v_rules jsonb[];
 begin
     delete from wh_recovery_batches b where b.batch_id = p_batch_id and b.phase = 'recovering'
     returning b.ids, b.streams into v_batch;
@@ -219,13 +219,13 @@ begin
         v_now)
     where v_batch.streams <> '{}';
 
+    v_rules := p_rules::jsonb[];
     insert into wh_dead_letter_decisions (decision_id, dead_letter_id, decided_at, decision, policy_name, policy_digest,
         attempt, rule, inputs, note)
-    select r.decision_id, r.id, v_now, r.decision, r.policy_name, r.policy_digest, r.attempt, r.rule::jsonb,
-        r.inputs::jsonb, concat_ws('; ', r.note, coalesce(r.outcome_note, r.outcome))
-    from unnest(p_ids, p_decision_ids, p_decisions, p_policy_names, p_policy_digests, p_attempts, p_rules, p_inputs,
-        p_notes, v_outcomes, v_notes)
-        as r (id, decision_id, decision, policy_name, policy_digest, attempt, rule, inputs, note, outcome, outcome_note)
+    select r.decision_id, r.id, v_now, 'recover', p_policy_names[r.place], p_policy_digests[r.place], r.attempt,
+        v_rules[r.place], r.inputs::jsonb, coalesce(r.note, r.outcome)
+    from unnest(p_ids, p_decision_ids, p_attempts, p_inputs, p_ruling_places, v_outcomes, v_notes)
+        as r (id, decision_id, attempt, inputs, place, outcome, note)
     where r.outcome is not null;
 
     return query

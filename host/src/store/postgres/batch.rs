@@ -31,7 +31,7 @@ pub(crate) const BEGIN: &str = "\
 
 pub(crate) const SETTLE: &str = "\
     select dead_letter_id, outcome, problem \
-    from reprieve_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
+    from reprieve_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)";
 
 impl PostgresStore {
     pub(super) async fn claim_batch(&self, request: &ClaimRequest<'_>) -> Result<Claim> {
@@ -55,6 +55,7 @@ impl PostgresStore {
         let (first, found) = rows.split_first().ok_or_else(|| unread("it gave no row".to_owned()))?;
         let now = time(first, "claimed_at").map_err(unread)?;
         let mut claim = Claim { now, rows: Vec::new(), cursor: None, crowded: false, unreadable: Vec::new() };
+        claim.rows.reserve(found.len());
         for row in found {
             match read(row) {
                 Row::Readable(entry) => {
@@ -124,7 +125,8 @@ impl PostgresStore {
             .bind(endings.iter().map(|e| e.standing.deferral.map(|d| d.name())).collect::<Vec<_>>())
             .bind(endings.iter().map(|e| e.note.as_deref().map(clean)).collect::<Vec<_>>())
             .bind(endings.iter().map(|e| e.policy_errors).collect::<Vec<_>>())
-            .bind(endings.iter().map(|e| e.policy_error_digest.clone()).collect::<Vec<_>>());
+            .bind(endings.iter().map(|e| e.policy_error_digest.clone()).collect::<Vec<_>>())
+            .bind(endings.iter().map(|e| e.decision).collect::<Vec<_>>());
         let records: Records<'_> = endings.iter().map(|e| e.record.as_ref()).collect();
         let query = records
             .bind(query)

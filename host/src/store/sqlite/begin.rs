@@ -76,7 +76,7 @@ async fn standing(write: &mut Write<'_>, request: &Begin<'_>) -> std::result::Re
 
 /// Whether a row is in nobody's way any more: it is held or given up, or takes no part in the order of its stream.
 fn is_out_of_the_way(ending: &Ending) -> bool {
-    let rule = ending.record.as_ref().and_then(|record| serde_json::from_str::<Value>(&record.rule).ok());
+    let rule = ending.record.as_ref().and_then(|record| serde_json::from_str::<Value>(&record.ruling.rule).ok());
     let mode = rule.as_ref().and_then(|rule| rule.get("stream_mode")).and_then(Value::as_str);
     ending.standing.status != RecoveryStatus::Pending || mode == Some(StreamMode::PerMessage.name())
 }
@@ -98,7 +98,7 @@ async fn end(write: &mut Write<'_>, ending: &Ending) -> std::result::Result<bool
         return Ok(false);
     }
     if let Some(record) = &ending.record {
-        decisions::record(write, ending.dead_letter_id, record, record.note.clone()).await?;
+        decisions::record(write, ending.dead_letter_id, ending.decision, record, ending.note.clone()).await?;
     }
     Ok(true)
 }

@@ -4,17 +4,18 @@ use uuid::Uuid;
 
 use super::connect::Write;
 use super::values::time_text;
-use crate::store::DecisionRecord;
+use crate::store::{Attempt, DecisionRecord};
 
 const INSERT: &str = "insert into wh_dead_letter_decisions (decision_id, dead_letter_id, decided_at, decision, \
     policy_name, policy_digest, attempt, rule, inputs, note) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 pub(super) const STATEMENTS: &[(&str, &str)] = &[("decisions::INSERT", INSERT)];
 
-/// Records a decision of the worker, with its own note or another.
+/// Records a decision of the worker.
 pub(super) async fn record(
     write: &mut Write<'_>,
     id: Uuid,
+    decision: &'static str,
     record: &DecisionRecord,
     note: Option<String>,
 ) -> Result<(), sqlx::Error> {
@@ -22,16 +23,25 @@ pub(super) async fn record(
         .bind(Uuid::now_v7().to_string())
         .bind(id.to_string())
         .bind(time_text(write.now))
-        .bind(record.decision)
-        .bind(record.policy_name.clone())
-        .bind(record.policy_digest.clone())
+        .bind(decision)
+        .bind(record.ruling.policy_name.clone())
+        .bind(record.ruling.policy_digest.clone())
         .bind(record.attempt)
-        .bind(record.rule.clone())
+        .bind(record.ruling.rule.clone())
         .bind(record.inputs.clone())
         .bind(note)
         .execute(&mut write.conn)
         .await?;
     Ok(())
+}
+
+/// Records an attempt and its outcome.
+pub(super) async fn record_attempt(
+    write: &mut Write<'_>,
+    attempt: &Attempt,
+    outcome: String,
+) -> Result<(), sqlx::Error> {
+    record(write, attempt.dead_letter_id, "recover", &attempt.record, Some(outcome)).await
 }
 
 /// Records what a person, or an application by SQL, asked for.

@@ -108,8 +108,7 @@ impl Line {
             .bind(row.dead_letter_id.to_string())
             .execute(&mut write.conn)
             .await?;
-        let note = [attempt.record.note.clone(), note].into_iter().flatten().collect::<Vec<_>>().join("; ");
-        decisions::record(write, row.dead_letter_id, &attempt.record, Some(note)).await
+        decisions::record_attempt(write, attempt, note.unwrap_or_else(|| "blocked".to_owned())).await
     }
 }
 

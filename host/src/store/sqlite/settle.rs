@@ -117,12 +117,7 @@ async fn settle_row(
             stand(write, attempt, standing, note.clone()).await?;
         }
     }
-    let words = note.unwrap_or_else(|| "recovered".to_owned());
-    let note = match &attempt.record.note {
-        Some(own) => format!("{own}; {words}"),
-        None => words,
-    };
-    decisions::record(write, id, &attempt.record, Some(note)).await?;
+    decisions::record_attempt(write, attempt, note.unwrap_or_else(|| "recovered".to_owned())).await?;
     Ok((outcome, stands))
 }
 

@@ -140,7 +140,8 @@ fn ending(letter: &NewDeadLetter, seen: Seen) -> Ending {
         note: Some("cools down".to_owned()),
         policy_errors: 0,
         policy_error_digest: None,
-        record: Some(record("wait")),
+        decision: "wait",
+        record: Some(record()),
     }
 }
 

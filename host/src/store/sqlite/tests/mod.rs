@@ -17,6 +17,7 @@ mod operators;
 mod schema;
 mod sweeps;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -33,7 +34,7 @@ use crate::model::{DeadLetter, FailureReason, RecoveryStatus, SourceTable};
 use crate::store::open::Options;
 use crate::store::{
     Attempt, Begin, Begun, Claim, ClaimRequest, Cursor, DecisionRecord, Import, Move, NewDeadLetter, OperatorStore,
-    Outcome, RecoveryStore, Row, Settle, Verbs,
+    Outcome, RecoveryStore, Row, Ruling, Settle, Verbs,
 };
 
 pub(super) const GENERATION: &str = "shop-1.0";
@@ -179,20 +180,14 @@ pub(super) fn attempt(entry: &DeadLetter) -> Attempt {
             next_recovery_at: Some(at(9000)),
             deferral: Some(crate::model::Deferral::Failure),
         },
-        record: record("recover"),
+        record: record(),
     }
 }
 
-pub(super) fn record(decision: &'static str) -> DecisionRecord {
-    DecisionRecord {
-        decision,
-        policy_name: "Throttled".to_owned(),
-        policy_digest: "d1".to_owned(),
-        attempt: 1,
-        rule: "{}".to_owned(),
-        inputs: "{}".to_owned(),
-        note: None,
-    }
+pub(super) fn record() -> DecisionRecord {
+    let (policy_name, policy_digest) = ("Throttled".to_owned(), "d1".to_owned());
+    let ruling = Arc::new(Ruling { policy_name, policy_digest, rule: "{}".to_owned() });
+    DecisionRecord { ruling, attempt: 1, inputs: "{}".to_owned() }
 }
 
 pub(super) fn json(text: &str) -> Box<RawValue> {
