@@ -20,15 +20,6 @@ pub struct Asking {
 }
 
 impl Asking {
-    fn of(policy_name: &str, policy_digest: &str, answers: Result<Answers, String>) -> Self {
-        let ruling = Ruling {
-            policy_name: policy_name.to_owned(),
-            policy_digest: policy_digest.to_owned(),
-            rule: answers.as_ref().map_or_else(|_| "null".to_owned(), rule),
-        };
-        Self { ruling: Arc::new(ruling), answers }
-    }
-
     /// What a policy said of each row. Those that follow one another and were answered alike share their ruling.
     #[must_use]
     pub fn each(
@@ -38,12 +29,15 @@ impl Asking {
     ) -> Vec<Self> {
         let mut askings: Vec<Self> = Vec::new();
         for answers in answers {
-            askings.push(match askings.last() {
-                Some(last) if last.answers.as_ref().ok() == answers.as_ref().ok() => {
-                    Self { ruling: Arc::clone(&last.ruling), answers }
-                }
-                _ => Self::of(policy_name, policy_digest, answers),
-            });
+            let ruling = match askings.last() {
+                Some(last) if last.answers.as_ref().ok() == answers.as_ref().ok() => Arc::clone(&last.ruling),
+                _ => Arc::new(Ruling {
+                    policy_name: policy_name.to_owned(),
+                    policy_digest: policy_digest.to_owned(),
+                    rule: answers.as_ref().map_or_else(|_| "null".to_owned(), rule),
+                }),
+            };
+            askings.push(Self { ruling, answers });
         }
         askings
     }
