@@ -3,7 +3,7 @@
 use sqlx::postgres::PgPool;
 use sqlx::{AssertSqlSafe, Row};
 
-use super::{database, get_stream_events, perspective_events};
+use super::{ODD_SETTINGS, database, get_stream_events, perspective_events};
 use crate::harness::backend::run;
 use crate::harness::rows::event;
 use crate::harness::{Psql, instance, migrated_database, source, stream};
@@ -106,11 +106,9 @@ fn a_claim_for_nobody_is_refused() {
 fn an_odd_session_changes_nothing() {
     let database = database();
     database.run(&perspective_events(&[1]));
-    let odd = "set timezone = 'Asia/Kathmandu'; set datestyle = 'SQL, DMY'; set intervalstyle = 'sql_standard';
-      set search_path = '';";
     let claim = get_stream_events(1, NOON).replace("from get", "from public.get");
 
-    assert_eq!(database.run(&format!("{odd} {claim}")), claimed(&[(1, 1)]));
+    assert_eq!(database.run(&format!("{ODD_SETTINGS} set search_path = ''; {claim}")), claimed(&[(1, 1)]));
 
     assert_eq!(
         database.run("select lease_expiry at time zone 'UTC' from wh_perspective_events"),

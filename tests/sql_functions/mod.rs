@@ -19,6 +19,10 @@ mod transactions;
 use crate::harness::rows::event;
 use crate::harness::{Psql, id, instance, migrated_database, source, stream};
 
+/// Has a session read and write times as few people do.
+const ODD_SETTINGS: &str =
+    "set timezone = 'Asia/Kathmandu'; set datestyle = 'SQL, DMY'; set intervalstyle = 'sql_standard';";
+
 /// A client of a fresh database with the schema.
 fn database() -> Psql {
     Psql::new(&migrated_database())

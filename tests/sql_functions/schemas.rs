@@ -1,6 +1,6 @@
 //! The functions find their own tables, whatever the session's search path and time zone.
 
-use super::{database, dead_letter, move_call, outbox_message};
+use super::{ODD_SETTINGS, database, dead_letter, move_call, outbox_message};
 use crate::harness::id;
 
 /// Tables, a function and an operator of the same names, to be met first.
@@ -50,14 +50,13 @@ fn an_odd_time_zone_and_date_style_change_no_time() {
     let database = database();
     database.run(&outbox_message(1));
     let created = database.run("select created_at at time zone 'UTC' from wh_outbox");
-    let odd = "set timezone = 'Asia/Kathmandu'; set datestyle = 'SQL, DMY'; set intervalstyle = 'sql_standard';";
 
-    database.run(&format!("{odd} {}", move_call(1, "g1")));
+    database.run(&format!("{ODD_SETTINGS} {}", move_call(1, "g1")));
     database.run(&format!("set timezone = 'America/St_Johns'; select recover_dead_letter('{}')", id(1)));
 
     assert_eq!(database.run("select created_at at time zone 'UTC' from wh_outbox"), created);
     database.run(&dead_letter(2, ", next_recovery_at", ", '2026-06-01T12:00:00Z'"));
-    let due = format!("{odd} select count(*) from fetch_dead_letters_due");
+    let due = format!("{ODD_SETTINGS} select count(*) from fetch_dead_letters_due");
     assert_eq!(database.run(&format!("{due}('2026-06-01T11:59:59Z', 10)")), "0");
     assert_eq!(database.run(&format!("{due}('2026-06-01T12:00:00Z', 10)")), "1");
 }

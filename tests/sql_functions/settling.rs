@@ -1,13 +1,18 @@
 //! Settling a batch at once: what a host's batch without trouble takes, and what it leaves alone.
 
-use super::{column, database, dead_letter, move_call, outbox_message};
+use super::{ODD_SETTINGS, column, database, dead_letter, move_call, outbox_message};
 use crate::harness::{Psql, id, source};
 
-/// Makes a batch of dead letters whose attempts are counted, and settles it at once; whether that could be done.
+/// Settles a batch of dead letters at once; whether that could be done.
 fn settle_at_once(database: &Psql, ns: &[u64]) -> String {
+    database.run(&settle_call(ns))
+}
+
+/// Makes a batch of dead letters whose attempts are counted, and the call that settles it at once.
+fn settle_call(ns: &[u64]) -> String {
     let ids: Vec<String> = ns.iter().map(|n| id(*n).to_string()).collect();
     let ids = format!("'{{{}}}'::uuid[]", ids.join(","));
-    database.run(&format!(
+    format!(
         "insert into wh_recovery_batches (batch_id, owner, generation, phase, ids, started_at, expires_at)
          values ('{batch}', '{batch}', 'g1', 'recovering', {ids}, now(), now() + interval '1 minute');
          select reprieve_settle_at_once('{batch}', {ids},
@@ -17,7 +22,7 @@ fn settle_at_once(database: &Psql, ns: &[u64]) -> String {
            array['Careful'], array['abc'], array['{{}}'], now())
          from (select {ids}) as given (i);",
         batch = id(1000),
-    ))
+    )
 }
 
 /// What is there of a batch, of source rows and of decisions.
@@ -139,37 +144,20 @@ fn columns_of_every_kind_are_restored_as_they_were_with_and_without_a_prepared_s
            raw = '\\x00ff', span = '1 day 02:00', weight = 1e-300, day = '2024-02-29', tags = '{a,\"b c\",NULL}',
            counts = '{{1,2},{3,4}}', feeling = 'happy', part = 0.25, worth = (1.50, 'EUR'), note = '[1, {\"a\": null}]',
            extra = '{\"a\": [null, true]}', said = '{\"not\": \"json\"} \"quoted\" NULL', named = 'a name',
-           during = '[2024-02-03 04:05:06+07, 2024-03-04)', noted = '2024-02-03 04:05:06', made_by = '-'",
+           during = '[2024-02-03 04:05:06+07, 2024-03-04)', noted = '2024-02-03 04:05:06', made_by = '-',
+           status = 1, attempts = 0, failure_reason = 99, instance_id = null, lease_expiry = null, error = null",
     );
     let rows = "select string_agg(o::text, ' ' order by message_id) from wh_outbox o";
-    let reset = "update wh_outbox set status = 1, attempts = 0, failure_reason = 99, instance_id = null,
-      lease_expiry = null, error = null, scheduled_for = null, processed_at = null, published_at = null";
-    database.run(reset);
     let before = database.run(rows);
     for n in [1, 2] {
         database.run(&move_call(n, "g1"));
     }
 
-    in_another_place(&database, true);
-    assert_eq!(settle_at_once(&database, &[1]), "t");
+    assert_eq!(database.run(&format!("{ODD_SETTINGS} {}", settle_call(&[1]))), "t");
     database.run("select reprieve_create_restore()");
-    assert_eq!(settle_at_once(&database, &[2]), "t");
+    assert_eq!(database.run(&format!("{ODD_SETTINGS} {}", settle_call(&[2]))), "t");
 
-    in_another_place(&database, false);
     assert_eq!(database.run(rows), before);
-}
-
-/// Has sessions read and write times in another way, or as before.
-fn in_another_place(database: &Psql, elsewhere: bool) {
-    let settings = ["timezone = 'America/St_Johns'", "datestyle = 'SQL, DMY'", "intervalstyle = 'sql_standard'"];
-    for setting in settings {
-        let name = setting.split_once(' ').unwrap().0;
-        let change = if elsewhere { format!("set {setting}") } else { format!("reset {name}") };
-        database.run(&format!(
-            "do $do$ begin execute format('alter database %I {}', current_database()); end $do$",
-            change.replace('\'', "''")
-        ));
-    }
 }
 
 #[test]
