@@ -32,6 +32,7 @@ mod settling;
 mod settling_changes;
 mod settling_failures;
 mod settling_races;
+mod settling_refused;
 mod showing;
 mod signalling;
 mod statements;

@@ -54,6 +54,26 @@ on_both_stores! {
         assert_eq!((letter.next_recovery_at, letter.deferral), (Some(at(161 + 120)), Some(Deferral::PolicyError)));
     }
 
+    async fn a_row_that_the_database_does_not_let_change_keeps_no_other_from_being_counted(store: Backend) {
+        for n in 1..=5 {
+            store.dead(n, json!({})).await;
+        }
+        store.refuse_changes_of(id(2)).await;
+        let untouched = store.raw_letter(id(2)).await;
+        let claimed = claim(&*store, 10, at(100)).await;
+        begin(&*store, claimed.batch_id, &claimed.ids(), &[], at(101)).await;
+        let rescued = store.rescue(5, Some(at(161))).await.unwrap();
+        assert_eq!(rescued, Rescued { batches: 1, attempts: 4, policy_errors: 0 });
+
+        assert_eq!(claim(&*store, 10, at(162)).await.ids().len(), 5);
+        let rescued = store.rescue(5, Some(at(223))).await.unwrap();
+
+        assert_eq!(rescued, Rescued { batches: 1, attempts: 0, policy_errors: 4 });
+        assert_eq!((store.raw_letter(id(2)).await, store.rows_in("wh_recovery_batches").await), (untouched, 0));
+        let counted = "select count(*) as n from wh_dead_letters where recovery_attempts = 1 and policy_errors = 1";
+        assert_eq!(store.value(counted).await, json!(4));
+    }
+
     async fn a_row_that_kills_its_host_again_and_again_is_held(store: Backend) {
         store.insert("wh_dead_letters", &dead_letter(1)).await;
         let mut now = 100;

@@ -10,7 +10,7 @@ use crate::harness::batches::{ended, waiting};
 use crate::harness::rows::refuse_destination;
 use crate::harness::{Backend, at, attempt, claim, id, stream};
 
-async fn settle_in_order(store: &Backend, streams: StreamTerms, failing: Standing) -> Vec<Settled> {
+pub async fn settle_in_order(store: &Backend, streams: StreamTerms, failing: Standing) -> Vec<Settled> {
     let claimed = claim(&**store, 200, at(100)).await;
     let (batch_id, recover) = (claimed.batch_id, claimed.ids());
     store.begin(&Begin { batch_id, recover: &recover, endings: &[], streams, now: Some(at(100)) }).await.unwrap();
@@ -22,13 +22,14 @@ async fn settle_in_order(store: &Backend, streams: StreamTerms, failing: Standin
     store.settle(&Settle { batch_id, attempts: &attempts, streams, now: Some(at(101)) }).await.unwrap()
 }
 
-fn outcomes(settled: &[Settled]) -> Vec<char> {
+pub fn outcomes(settled: &[Settled]) -> Vec<char> {
     let letter = |row: &Settled| match &row.outcome {
         Outcome::Recovered => 'r',
         Outcome::Failed(_) => 'f',
         Outcome::Blocked => 'b',
         Outcome::SourcePresent | Outcome::Gone => 'h',
         Outcome::Superseded => 's',
+        Outcome::Unsettled(_) => 'u',
         Outcome::Lost => 'l',
     };
     settled.iter().map(letter).collect()

@@ -162,15 +162,20 @@ impl Backend {
 
     /// From now on no change of the dead letter with this id is taken.
     pub async fn refuse_changes_of(&self, id: Uuid) {
+        self.refuse_changes(&format!("new.dead_letter_id = '{id}'")).await;
+    }
+
+    /// Makes the database refuse the changes of dead letters that a condition on `new` is true of.
+    pub async fn refuse_changes(&self, condition: &str) {
         let trigger = if self.is_postgres() {
             format!(
                 "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'never'; end $$;
                  create trigger refuse before update on wh_dead_letters for each row
-                 when (new.dead_letter_id = '{id}') execute function refuse()"
+                 when ({condition}) execute function refuse()"
             )
         } else {
             format!(
-                "create trigger refuse before update on wh_dead_letters when new.dead_letter_id = '{id}'
+                "create trigger refuse before update on wh_dead_letters when {condition}
                  begin select raise(abort, 'never'); end"
             )
         };

@@ -250,6 +250,25 @@ on_both_stores! {
         assert_eq!(in_hand.len(), 1, "it is told when the lease ends: {in_hand:?}");
         assert!(in_hand[0]["ids"].to_string().contains(&id(4).to_string()), "{in_hand:?}");
     }
+
+    async fn a_row_that_may_not_be_changed_at_all_never_stops_the_others(store: Backend) {
+        store.refuse_changes_of(id(2)).await;
+        for turn in 0..4 {
+            for n in [2, 3 + 2 * turn, 4 + 2 * turn] {
+                if n > 2 || turn == 0 {
+                    store.dead(n, json!({ "failure_reason": 8 })).await;
+                }
+            }
+            // After the lease of the turn before.
+            let host = Scanner { now: Some(at(60 + 200 * i64::try_from(turn).unwrap())), ..host(&store).await };
+
+            let counts = host.until_idle().await.unwrap();
+
+            assert_eq!((counts.recovered, counts.failed), (2, 1), "turn {turn}");
+        }
+        assert_eq!(store.rows_in("wh_outbox").await, 8);
+        assert_eq!(store.value("select sum(recovery_attempts) as n from wh_dead_letters").await, json!(8));
+    }
 }
 
 #[test]

@@ -63,7 +63,7 @@ impl World {
         let Some(letter) = self.letter_mut(id) else { return (Outcome::Lost, None) };
         let mut stands = None;
         match &outcome {
-            Outcome::Lost | Outcome::Blocked => return (Outcome::Lost, None),
+            Outcome::Lost | Outcome::Blocked | Outcome::Unsettled(_) => return (Outcome::Lost, None),
             Outcome::Recovered => {
                 count(letter, attempt);
                 letter.last = Some(now);

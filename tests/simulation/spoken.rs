@@ -77,7 +77,7 @@ impl World {
         let (outcome, now) = (self.re_emit(id), self.now);
         let letter = self.letter_mut(id).unwrap();
         let wakes = match outcome {
-            Outcome::Lost | Outcome::Blocked => return,
+            Outcome::Lost | Outcome::Blocked | Outcome::Unsettled(_) => return,
             Outcome::Superseded => {
                 letter.status = RecoveryStatus::HoldForReview;
                 (letter.next, letter.deferral) = (None, None);

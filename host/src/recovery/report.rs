@@ -124,6 +124,14 @@ impl Report {
                 log(row, "waiting for an earlier row of its stream, which was not re-emitted");
             }
             Outcome::Failed(error) => self.insert_failed(row, on_failure, error),
+            Outcome::Unsettled(error) => {
+                self.counts.failed += 1;
+                tracing::error!(
+                    dead_letter_id = %row.entry.dead_letter_id,
+                    error,
+                    "the database refuses to change this dead letter; it is tried again when its lease has ended"
+                );
+            }
             Outcome::Lost => log(row, "left alone: settled by somebody else"),
         }
     }

@@ -221,6 +221,8 @@ pub enum Outcome {
     Blocked,
     /// The insert failed with this error: the row stands where `on_failure` says.
     Failed(String),
+    /// The database refuses each change of the row, with this error: it stays in the batch until the lease ends.
+    Unsettled(String),
     /// The batch was lost, or somebody else settled the row: nothing was done.
     Lost,
 }

@@ -84,7 +84,76 @@ begin
 end
 $$;
 
--- Dissolves the batches whose lease has ended. A credit that was there when the batch began pays for the attempt.
+-- Counts on the rows of a batch that it came to nothing, an attempt when it was recovering, a policy error else; on how
+-- many. A credit that was there when the batch began pays for the attempt.
+create or replace function reprieve_count_rescued(
+    p_phase text,
+    p_ids uuid[],
+    p_started_at timestamptz,
+    p_max_policy_errors integer,
+    p_now timestamptz
+) returns bigint
+language plpgsql volatile security invoker set search_path from current as $$
+declare
+    v_counted bigint;
+begin
+    if p_phase = 'recovering' then
+        update wh_dead_letters d
+        set recovery_status = 0,
+            last_recovery_at = p_now,
+            recovery_attempts = d.recovery_attempts + case when c.pays then 0 else 1 end,
+            replay_credit = case when not c.pays then d.replay_credit end,
+            replay_credit_at = case when not c.pays then d.replay_credit_at end,
+            status_note = 'its host stopped before the attempt was done'
+        from (
+            select x.dead_letter_id,
+                x.replay_credit is not null and coalesce(x.replay_credit_at <= p_started_at, true) as pays
+            from wh_dead_letters x
+            where x.dead_letter_id = any (p_ids)
+        ) c
+        where d.dead_letter_id = c.dead_letter_id and d.recovered_at is null and d.recovery_status in (0, 1);
+    else
+        update wh_dead_letters d
+        set policy_errors = d.policy_errors + 1,
+            recovery_status = case when d.policy_errors + 1 >= p_max_policy_errors then 2 else 0 end,
+            next_recovery_at = case when d.policy_errors + 1 < p_max_policy_errors
+                then p_now + least(interval '1 minute' * 2 ^ least(d.policy_errors, 10), interval '1 hour') end,
+            deferral = case when d.policy_errors + 1 < p_max_policy_errors then 'policy-error' end,
+            status_note = 'its host stopped while the policy was asked'
+        where d.dead_letter_id = any (p_ids) and d.recovered_at is null and d.recovery_status in (0, 1);
+    end if;
+    get diagnostics v_counted = row_count;
+    return v_counted;
+end
+$$;
+
+-- The same, but that a row which the database refuses to change keeps no other from being counted: it is left as it is.
+create or replace function reprieve_count_rescued_apart(
+    p_phase text,
+    p_ids uuid[],
+    p_started_at timestamptz,
+    p_max_policy_errors integer,
+    p_now timestamptz
+) returns bigint
+language plpgsql volatile security invoker set search_path from current as $$
+declare
+    v_middle integer := cardinality(p_ids) / 2;
+begin
+    return reprieve_count_rescued(p_phase, p_ids, p_started_at, p_max_policy_errors, p_now);
+exception when others then
+    if reprieve_is_infrastructure(sqlstate) then
+        raise;
+    end if;
+    if v_middle = 0 then
+        raise warning 'dead letter %: the database refuses to change it: %', p_ids[1], sqlerrm;
+        return 0;
+    end if;
+    return reprieve_count_rescued_apart(p_phase, p_ids[:v_middle], p_started_at, p_max_policy_errors, p_now)
+        + reprieve_count_rescued_apart(p_phase, p_ids[v_middle + 1:], p_started_at, p_max_policy_errors, p_now);
+end
+$$;
+
+-- Dissolves the batches whose lease has ended.
 create or replace function reprieve_rescue_batches(p_max_policy_errors integer, p_now timestamptz)
 returns table (batches bigint, attempts bigint, policy_errors bigint)
 language plpgsql volatile security invoker set search_path from current as $$
@@ -105,34 +174,11 @@ begin
     loop
         batches := batches + 1;
         perform from wh_dead_letters d where d.dead_letter_id = any (v_batch.ids) order by d.dead_letter_id for update;
+        v_changed := reprieve_count_rescued_apart(
+            v_batch.phase, v_batch.ids, v_batch.started_at, p_max_policy_errors, v_now);
         if v_batch.phase = 'recovering' then
-            update wh_dead_letters d
-            set recovery_status = 0,
-                last_recovery_at = v_now,
-                recovery_attempts = d.recovery_attempts + case when c.pays then 0 else 1 end,
-                replay_credit = case when not c.pays then d.replay_credit end,
-                replay_credit_at = case when not c.pays then d.replay_credit_at end,
-                status_note = 'its host stopped before the attempt was done'
-            from (
-                select x.dead_letter_id,
-                    x.replay_credit is not null
-                        and coalesce(x.replay_credit_at <= v_batch.started_at, true) as pays
-                from wh_dead_letters x
-                where x.dead_letter_id = any (v_batch.ids)
-            ) c
-            where d.dead_letter_id = c.dead_letter_id and d.recovered_at is null and d.recovery_status in (0, 1);
-            get diagnostics v_changed = row_count;
             attempts := attempts + v_changed;
         else
-            update wh_dead_letters d
-            set policy_errors = d.policy_errors + 1,
-                recovery_status = case when d.policy_errors + 1 >= p_max_policy_errors then 2 else 0 end,
-                next_recovery_at = case when d.policy_errors + 1 < p_max_policy_errors
-                    then v_now + least(interval '1 minute' * 2 ^ least(d.policy_errors, 10), interval '1 hour') end,
-                deferral = case when d.policy_errors + 1 < p_max_policy_errors then 'policy-error' end,
-                status_note = 'its host stopped while the policy was asked'
-            where d.dead_letter_id = any (v_batch.ids) and d.recovered_at is null and d.recovery_status in (0, 1);
-            get diagnostics v_changed = row_count;
             policy_errors := policy_errors + v_changed;
         end if;
     end loop;

@@ -91,6 +91,7 @@ language plpgsql volatile security invoker set search_path from current as $$
 declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
     v_streams text[];
+    v_done boolean;
 begin
     -- Begin has committed the attempts durably. A settle that a crash of the server takes back leaves its rows in the
     -- batch, to be tried again at a further attempt; and whatever a consumer made of a row, it committed after this.
@@ -103,14 +104,27 @@ begin
         -- Where the row that it is about can be told from the others.
         set constraints all immediate;
         select b.streams into v_streams from wh_recovery_batches b where b.batch_id = p_batch_id;
-        return query
-        select s.dead_letter_id, s.outcome, s.problem
-        from reprieve_settle_apart(p_batch_id, p_ids, p_credits, p_failure_statuses, p_failure_next,
-            p_failure_deferrals, p_decision_ids, p_attempts, p_inputs, p_ruling_places, p_policy_names, p_policy_digests,
-            p_rules, p_now, p_in_order, p_held_blocks, p_wait_seconds) s;
+        begin
+            return query
+            select s.dead_letter_id, s.outcome, s.problem
+            from reprieve_settle_apart(p_batch_id, p_ids, p_credits, p_failure_statuses, p_failure_next,
+                p_failure_deferrals, p_decision_ids, p_attempts, p_inputs, p_ruling_places, p_policy_names,
+                p_policy_digests, p_rules, v_now, p_in_order, p_held_blocks, p_wait_seconds) s;
+            v_done := found;
+        exception when others then
+            if reprieve_is_infrastructure(sqlstate) then
+                raise;
+            end if;
+        end;
+        if v_done is null then
+            return query
+            select s.dead_letter_id, s.outcome, s.problem
+            from reprieve_settle_refused(p_batch_id, p_ids, p_credits, p_failure_statuses, p_failure_next,
+                p_failure_deferrals, p_decision_ids, p_attempts, p_inputs, p_ruling_places, p_policy_names,
+                p_policy_digests, p_rules, v_now, p_in_order, p_held_blocks, p_wait_seconds) s;
         -- Whoever settled all of them meanwhile passed what the batch had locked, such as a row put off behind one of
         -- them.
-        if not found and v_streams <> '{}' then
+        elsif not v_done and v_streams <> '{}' then
             perform reprieve_wake_streams(v_streams, v_now);
         end if;
     end if;

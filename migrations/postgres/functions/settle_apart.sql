@@ -1,6 +1,7 @@
 -- Re-emits a batch and dissolves it, each row for itself. No row: the batch was lost. A dead letter that somebody else
 -- settled meanwhile is left out of the answer. One whose message has died again since is held, and one behind a row of
--- its stream that stays in the way waits: that takes no attempt, as it takes none when a claim finds out.
+-- its stream that stays in the way waits: that takes no attempt, as it takes none when a claim finds out. Rows of
+-- p_refused fail without a try, for what p_refusals says; those of p_left are not touched and stay in the batch.
 create or replace function reprieve_settle_apart(
     p_batch_id uuid,
     p_ids uuid[],
@@ -18,7 +19,10 @@ create or replace function reprieve_settle_apart(
     p_now timestamptz,
     p_in_order boolean[] default null,
     p_held_blocks boolean default false,
-    p_wait_seconds double precision default 600
+    p_wait_seconds double precision default 600,
+    p_refused uuid[] default '{}',
+    p_refusals text[] default '{}',
+    p_left uuid[] default '{}'
 ) returns table (dead_letter_id uuid, outcome text, problem text)
 language plpgsql volatile security invoker
 set search_path from current set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
@@ -46,9 +50,19 @@ declare
     v_rules jsonb[];
 begin
     delete from wh_recovery_batches b where b.batch_id = p_batch_id and b.phase = 'recovering'
-    returning b.ids, b.streams into v_batch;
+    returning b.* into v_batch;
     if not found then
         return;
+    end if;
+    if p_left <> '{}' then
+        insert into wh_recovery_batches (batch_id, owner, generation, phase, ids, streams, started_at, expires_at)
+        select v_batch.batch_id, v_batch.owner, v_batch.generation, v_batch.phase, p_left,
+            array(
+                select distinct k.key
+                from wh_dead_letters d,
+                    lateral (select reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name)) k (key)
+                where d.dead_letter_id = any (p_left) and k.key is not null),
+            v_batch.started_at, v_batch.expires_at;
     end if;
     select array_agg(l.dead_letter_id) as ids, array_agg(l.source_table) as source_tables,
         array_agg(l.source_id) as source_ids, array_agg(l.incarnation) as incarnations,
@@ -100,7 +114,8 @@ begin
         begin
             select r.p_inserted, r.p_failed, r.p_problems, r.p_kept_back
             into v_inserted, v_failed, v_reasons, v_kept_back
-            from reprieve_reemit_apart(v_open, v_keys, v_fails_in_the_way, p_held_blocks) r;
+            from reprieve_reemit_apart(
+                v_open, v_keys, v_fails_in_the_way, p_held_blocks, p_refused, p_refusals) r;
             -- Not before the inserts: one of them may have waited for the move of a newer death to be committed.
             v_newer := array(
                 select o.id
@@ -136,6 +151,7 @@ begin
         from (
             select a.n, d.source_table, coalesce(f.problem, reprieve_superseded_by(s.id)::text) as problem,
                 case
+                    when a.id = any (p_left) then 'unsettled'
                     when s.id is not null then 'superseded'
                     when a.id = any (v_kept_back) then 'blocked'
                     when f.id is not null then 'failed'
@@ -176,7 +192,7 @@ begin
         status_note = a.note
     from unnest(p_ids, p_credits, p_failure_statuses, p_failure_next, p_failure_deferrals, v_outcomes, v_notes)
         as a (id, credit, failure_status, failure_next, failure_deferral, outcome, note)
-    where d.dead_letter_id = a.id and a.outcome not in ('superseded', 'blocked');
+    where d.dead_letter_id = a.id and a.outcome not in ('superseded', 'blocked', 'unsettled');
     if v_superseded <> '{}' then
         update wh_dead_letters d
         set recovery_status = 2, next_recovery_at = null, deferral = null, policy_errors = 0, policy_error_digest = null,
@@ -202,7 +218,7 @@ begin
             deferral = 'stream', policy_errors = 0, policy_error_digest = null,
             status_note = reprieve_outcome_note('blocked', null, o.predecessor::text)
         from reprieve_stream_order(v_kept_back, '{}', v_open, p_held_blocks) o
-        where d.dead_letter_id = o.dead_letter_id;
+        where d.dead_letter_id = o.dead_letter_id and o.dead_letter_id <> all (p_left);
     end if;
     -- Not those behind what has just stayed in the way.
     perform reprieve_wake_streams(
@@ -226,7 +242,7 @@ begin
         v_rules[r.place], r.inputs::jsonb, coalesce(r.note, r.outcome)
     from unnest(p_ids, p_decision_ids, p_attempts, p_inputs, p_ruling_places, v_outcomes, v_notes)
         as r (id, decision_id, attempt, inputs, place, outcome, note)
-    where r.outcome is not null;
+    where r.outcome <> 'unsettled';
 
     return query
     select r.id, r.outcome, r.problem from unnest(p_ids, v_outcomes, v_problems) as r (id, outcome, problem)

@@ -49,7 +49,7 @@ impl Counts {
             Outcome::SourcePresent | Outcome::Gone => &mut self.collided,
             Outcome::Superseded => &mut self.superseded,
             Outcome::Blocked => &mut self.blocked,
-            Outcome::Failed(_) => &mut self.failed,
+            Outcome::Failed(_) | Outcome::Unsettled(_) => &mut self.failed,
             Outcome::Lost => &mut self.lost,
         }
     }

@@ -42,7 +42,7 @@ impl Auditor {
         let begun = self.begun.remove(&batch).filter(|_| stood);
         for row in settled {
             let id = row.dead_letter_id;
-            if matches!(row.outcome, Outcome::Lost | Outcome::Blocked | Outcome::Superseded) {
+            if matches!(row.outcome, Outcome::Lost | Outcome::Blocked | Outcome::Superseded | Outcome::Unsettled(_)) {
                 continue;
             }
             let attempt = begun.as_ref().and_then(|begun| begun.of(id));

@@ -192,6 +192,10 @@ fn source_tables(attempts: &[Attempt]) -> Vec<&'static str> {
     tables
 }
 
+fn problem(row: &PgRow) -> String {
+    get::<Option<String>>(row, "problem").ok().flatten().unwrap_or_default()
+}
+
 fn outcome(row: &PgRow) -> Option<(Option<Uuid>, Outcome)> {
     let id = get(row, "dead_letter_id").ok()?;
     let outcome = match get::<&str>(row, "outcome").ok()? {
@@ -200,7 +204,8 @@ fn outcome(row: &PgRow) -> Option<(Option<Uuid>, Outcome)> {
         "gone" => Outcome::Gone,
         "superseded" => Outcome::Superseded,
         "blocked" => Outcome::Blocked,
-        _ => Outcome::Failed(get::<Option<String>>(row, "problem").ok().flatten().unwrap_or_default()),
+        "unsettled" => Outcome::Unsettled(problem(row)),
+        _ => Outcome::Failed(problem(row)),
     };
     Some((id, outcome))
 }

@@ -53,8 +53,9 @@ const FUNCTION_SCRIPT: &str = concat!(
     script!("functions/recover"),
     script!("functions/verbs"),
     script!("functions/restore"),
-    script!("functions/settle"),
     script!("functions/settle_apart"),
+    script!("functions/settle_refused"),
+    script!("functions/settle"),
     script!("functions/free_rows"),
     script!("functions/claim"),
     script!("functions/begin"),
@@ -244,7 +245,7 @@ mod tests {
         let start: String = Sha256::digest(FUNCTION_SCRIPT).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(
             (FUNCTIONS, start.as_str()),
-            (29, "a661d402e18b4e00"),
+            (29, "dcfbb8825ccde5b4"),
             "raise FUNCTIONS, if it is released, and write both down"
         );
     }

@@ -1,5 +1,6 @@
 //! The row of a batch: what it holds, prolonging it, giving it back.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -8,7 +9,7 @@ use uuid::Uuid;
 
 use super::SqliteStore;
 use super::claim::stream_key;
-use super::values::{Cell, time_text};
+use super::values::{Cell, json_ids, time_text};
 use crate::model::time::later;
 use crate::store::Result;
 
@@ -24,6 +25,7 @@ pub(super) const START_RECOVERING: &str = concat!(
     stream_key!(),
     " is not null) where batch_id = ?2"
 );
+const KEEP: &str = "update wh_recovery_batches set ids = ?2 where batch_id = ?1";
 const RENEW: &str = "update wh_recovery_batches set expires_at = ? where batch_id = ?";
 
 pub(super) const STATEMENTS: &[(&str, &str)] = &[
@@ -31,6 +33,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("batch::STREAMS", STREAMS),
     ("batch::DELETE", DELETE),
     ("batch::START_RECOVERING", START_RECOVERING),
+    ("batch::KEEP", KEEP),
     ("batch::RENEW", RENEW),
 ];
 
@@ -58,6 +61,20 @@ pub(super) async fn ids(
 ) -> std::result::Result<Option<Vec<Uuid>>, sqlx::Error> {
     let row = sqlx::query(READ).bind(batch_id.to_string()).bind(phase.name()).fetch_optional(conn).await?;
     Ok(row.map(|row| parse_ids(&Cell::at(&row, 0).into_text().unwrap_or_default())))
+}
+
+/// Dissolves a batch, but for some rows that stay in it.
+pub(super) async fn keep(
+    conn: &mut SqliteConnection,
+    batch_id: Uuid,
+    ids: &HashSet<Uuid>,
+) -> std::result::Result<(), sqlx::Error> {
+    let query = if ids.is_empty() {
+        sqlx::query(DELETE).bind(batch_id.to_string())
+    } else {
+        sqlx::query(KEEP).bind(batch_id.to_string()).bind(json_ids(ids.iter().copied()))
+    };
+    query.execute(conn).await.map(drop)
 }
 
 /// The streams of a batch.

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::SqliteStore;
 use super::batch::{self, parse_ids};
 use super::connect::Write;
+use super::fault::{describe, is_infrastructure};
 use super::streams;
 use super::values::{Cell, json_ids, time_text};
 use crate::model::decision::after_policy_error;
@@ -69,12 +70,22 @@ async fn rescue_in(
         rescued.batches += 1;
         let recovering = text(1) == batch::Phase::Recovering.name();
         for id in parse_ids(&text(2)) {
-            if recovering {
-                rescued.attempts += count_attempt(write, id, row).await?;
+            let counted = if recovering {
+                count_attempt(write, id, row).await
             } else {
-                rescued.policy_errors += count_policy_error(write, id, max_policy_errors).await?;
                 undecided.push(id);
-            }
+                count_policy_error(write, id, max_policy_errors).await
+            };
+            let counted = match counted {
+                // It keeps no other from being counted.
+                Err(error) if !is_infrastructure(&error) => {
+                    let problem = describe(&error);
+                    tracing::warn!(dead_letter_id = %id, problem, "the database refuses to change this dead letter");
+                    0
+                }
+                counted => counted?,
+            };
+            *if recovering { &mut rescued.attempts } else { &mut rescued.policy_errors } += counted;
         }
     }
     if !undecided.is_empty() {

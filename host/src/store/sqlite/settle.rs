@@ -1,6 +1,6 @@
 //! Re-emitting the rows of a batch and saying what became of each.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
 
@@ -8,9 +8,10 @@ use super::SqliteStore;
 use super::batch::{self, Phase};
 use super::connect::Write;
 use super::decisions;
+use super::fault::{describe, is_infrastructure};
 use super::line::Line;
 use super::rows::with_generation;
-use super::source::{Emission, Tables, re_emit};
+use super::source::{Emission, Tables, re_emit, refuse};
 use super::values::time_text;
 use crate::model::RecoveryStatus;
 use crate::model::decision::Standing;
@@ -46,22 +47,66 @@ const SUPERSEDED: &str = "update wh_dead_letters set recovery_status = 2, next_r
 pub(super) const STATEMENTS: &[(&str, &str)] =
     &[("settle::RECOVERED", RECOVERED), ("settle::STANDS", STANDS), ("settle::SUPERSEDED", SUPERSEDED)];
 
-/// See [`crate::store::RecoveryStore::settle`].
-pub(super) async fn settle(store: &SqliteStore, request: &Settle<'_>) -> Result<Vec<Settled>> {
-    let mut write = store.write(request.now).await?;
-    let settled = settle_in(&mut write, request).await.map_err(|error| store.fault.of("settle a batch", error))?;
-    write.commit().await?;
-    Ok(settled)
+/// What the database said of rows that it refused to settle. One fails for it; refused as that too, it is left.
+#[derive(Default)]
+struct Refused {
+    problems: HashMap<Uuid, String>,
+    left: HashSet<Uuid>,
 }
 
-async fn settle_in(write: &mut Write<'_>, request: &Settle<'_>) -> std::result::Result<Vec<Settled>, sqlx::Error> {
+impl Refused {
+    /// Whether there is another way to settle the row that the error is of.
+    fn learn(&mut self, stop: &Stop) -> bool {
+        match stop.row {
+            Some(row) if !is_infrastructure(&stop.error) => {
+                self.problems.insert(row, describe(&stop.error)).is_none() || self.left.insert(row)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What ended a transaction, and the row that it was about.
+struct Stop {
+    row: Option<Uuid>,
+    error: sqlx::Error,
+}
+
+impl From<sqlx::Error> for Stop {
+    fn from(error: sqlx::Error) -> Self {
+        Self { row: None, error }
+    }
+}
+
+/// See [`crate::store::RecoveryStore::settle`].
+pub(super) async fn settle(store: &SqliteStore, request: &Settle<'_>) -> Result<Vec<Settled>> {
+    let mut refused = Refused::default();
+    loop {
+        let mut write = store.write(request.now).await?;
+        match settle_in(&mut write, request, &refused).await {
+            Ok(settled) => {
+                write.commit().await?;
+                return Ok(settled);
+            }
+            // Begun anew without the row that it took.
+            Err(stop) if refused.learn(&stop) => {}
+            Err(stop) => return Err(store.fault.of("settle a batch", stop.error)),
+        }
+    }
+}
+
+async fn settle_in(
+    write: &mut Write<'_>,
+    request: &Settle<'_>,
+    refused: &Refused,
+) -> std::result::Result<Vec<Settled>, Stop> {
     let lost = |attempt: &Attempt| Settled { dead_letter_id: attempt.dead_letter_id, outcome: Outcome::Lost };
     let Some(ids) = batch::ids(&mut write.conn, request.batch_id, Phase::Recovering).await? else {
         return Ok(request.attempts.iter().map(lost).collect());
     };
     let ids: HashSet<Uuid> = ids.into_iter().collect();
     let streams = batch::streams(&mut write.conn, request.batch_id).await?;
-    sqlx::query(batch::DELETE).bind(request.batch_id.to_string()).execute(&mut write.conn).await?;
+    batch::keep(&mut write.conn, request.batch_id, &refused.left).await?;
     let mut tables = Tables::default();
     let mut settled = Vec::with_capacity(request.attempts.len());
     let mut line = Line::new(request.streams);
@@ -70,7 +115,8 @@ async fn settle_in(write: &mut Write<'_>, request: &Settle<'_>) -> std::result::
         let outcome = if line.keeps_back(write, attempt).await? {
             Outcome::Blocked
         } else if ids.contains(&id) {
-            let (outcome, stands) = settle_row(write, &mut tables, attempt).await?;
+            let settled = settle_row(write, &mut tables, attempt, refused).await;
+            let (outcome, stands) = settled.map_err(|error| Stop { row: Some(id), error })?;
             if outcome != Outcome::Superseded {
                 line.pass(write, attempt, stands).await?;
             }
@@ -89,13 +135,21 @@ async fn settle_row(
     write: &mut Write<'_>,
     tables: &mut Tables,
     attempt: &Attempt,
+    refused: &Refused,
 ) -> std::result::Result<(Outcome, Option<RecoveryStatus>), sqlx::Error> {
     let id = attempt.dead_letter_id;
-    let Emission { outcome, note, credit } = re_emit(&mut write.conn, tables, id, write.now).await?;
+    let problem = refused.problems.get(&id);
+    if let Some(problem) = problem.filter(|_| refused.left.contains(&id)) {
+        return Ok((Outcome::Unsettled(problem.clone()), Some(attempt.on_failure.status)));
+    }
+    let Emission { outcome, note, credit } = match problem {
+        Some(problem) => refuse(&mut write.conn, id, problem).await?,
+        None => re_emit(&mut write.conn, tables, id, write.now).await?,
+    };
     let held = Standing { status: RecoveryStatus::HoldForReview, next_recovery_at: None, deferral: None };
     let mut stands = None;
     match &outcome {
-        Outcome::Lost | Outcome::Blocked => return Ok((Outcome::Lost, None)),
+        Outcome::Lost | Outcome::Blocked | Outcome::Unsettled(_) => return Ok((Outcome::Lost, None)),
         Outcome::Recovered => {
             let query = sqlx::query(RECOVERED).bind(time_text(write.now)).bind(id.to_string());
             query.bind(attempt.credit.clone()).execute(&mut write.conn).await?;

@@ -42,6 +42,10 @@ impl Emission {
     const fn new(outcome: Outcome, note: Option<String>) -> Self {
         Self { outcome, note, credit: None }
     }
+
+    pub(super) fn failed(problem: &str) -> Self {
+        Self::new(Outcome::Failed(problem.to_owned()), Some(clean(&format!("not re-emitted: {problem}"))))
+    }
 }
 
 /// The columns of the source tables, looked up once in a transaction.
@@ -62,8 +66,8 @@ impl Tables {
 /// Inserts the source row of a dead letter that is open, in a transaction of the caller's; of any other it is lost.
 /// An older death of a message that has died again is superseded, and nothing is inserted.
 ///
-/// A row that cannot be inserted leaves the transaction as it was and is an outcome; an error is the system's, and
-/// concerns the whole transaction.
+/// A row that cannot be inserted leaves the transaction as it was and is an outcome. After an error the transaction is
+/// over: the system's, or one of this row that took it along.
 pub(super) async fn re_emit(
     conn: &mut SqliteConnection,
     tables: &mut Tables,
@@ -78,29 +82,41 @@ pub(super) async fn re_emit(
         return Ok(Emission::new(Outcome::Superseded, Some(notes::superseded(newer))));
     }
     sqlx::query(SAVEPOINT).execute(&mut *conn).await?;
-    let mut emission = match insert(conn, tables, &row, now).await {
-        Ok(emission) => emission,
+    let (mut emission, refused) = match insert(conn, tables, &row, now).await {
+        Ok(emission) => (emission, None),
         Err(Refusal::System(error)) => return Err(error),
-        Err(Refusal::Row(problem)) => {
-            Emission::new(Outcome::Failed(problem.clone()), Some(clean(&format!("not re-emitted: {problem}"))))
-        }
+        Err(Refusal::Database(error)) => (Emission::failed(&describe(&error)), Some(error)),
+        Err(Refusal::Row(problem)) => (Emission::failed(&problem), None),
     };
-    if emission.outcome != Outcome::Recovered {
-        sqlx::query(ROLL_BACK).execute(&mut *conn).await?;
+    if emission.outcome != Outcome::Recovered
+        && let Err(error) = sqlx::query(ROLL_BACK).execute(&mut *conn).await
+    {
+        // A trigger may roll the whole transaction back.
+        return Err(refused.unwrap_or(error));
     }
     sqlx::query(RELEASE).execute(&mut *conn).await?;
     emission.credit = Cell::named(&row, "replay_credit").into_text();
     Ok(emission)
 }
 
+/// The same for a dead letter that is known to fail, without a try.
+pub(super) async fn refuse(conn: &mut SqliteConnection, id: Uuid, problem: &str) -> Result<Emission, sqlx::Error> {
+    let row = sqlx::query(BODY).bind(id.to_string()).fetch_optional(&mut *conn).await?;
+    Ok(row.map_or_else(
+        || Emission::new(Outcome::Lost, None),
+        |row| Emission { credit: Cell::named(&row, "replay_credit").into_text(), ..Emission::failed(problem) },
+    ))
+}
+
 enum Refusal {
     System(sqlx::Error),
+    Database(sqlx::Error),
     Row(String),
 }
 
 impl From<sqlx::Error> for Refusal {
     fn from(error: sqlx::Error) -> Self {
-        if is_infrastructure(&error) { Self::System(error) } else { Self::Row(describe(&error)) }
+        if is_infrastructure(&error) { Self::System(error) } else { Self::Database(error) }
     }
 }
 

@@ -71,7 +71,7 @@ pub(super) async fn recover(store: &SqliteStore, id: Uuid, now: Option<Timestamp
     let failed = |error| store.fault.of("recover a dead letter", error);
     let outcome = recover_in(&mut write, id).await.map_err(failed)?;
     let woken = match outcome {
-        Outcome::Lost | Outcome::Failed(_) | Outcome::Blocked => 0,
+        Outcome::Lost | Outcome::Failed(_) | Outcome::Blocked | Outcome::Unsettled(_) => 0,
         Outcome::Recovered | Outcome::SourcePresent | Outcome::Gone | Outcome::Superseded => {
             streams::wake_behind(&mut write, [id.to_string()]).await.map_err(failed)?
         }
@@ -94,7 +94,7 @@ async fn recover_in(write: &mut Write<'_>, id: Uuid) -> std::result::Result<Outc
         Outcome::SourcePresent | Outcome::Gone => REFUSED,
         Outcome::Superseded => SUPERSEDED,
         Outcome::Failed(_) => FAILED,
-        Outcome::Lost | Outcome::Blocked => return Ok(Outcome::Lost),
+        Outcome::Lost | Outcome::Blocked | Outcome::Unsettled(_) => return Ok(Outcome::Lost),
     };
     let query = sqlx::query(update).bind(time_text(write.now)).bind(id.to_string()).bind(emission.note);
     query.execute(&mut write.conn).await?;
