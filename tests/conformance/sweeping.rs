@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use reprieve::model::RecoveryStatus;
-use reprieve::store::Sweep;
+use reprieve::store::{Import, NewDeadLetter, Sweep};
 use serde_json::json;
 
+use crate::harness::rows::import_line;
 use crate::harness::{Backend, at, id, time_text};
 
 async fn sweep(store: &Backend, generation: &str, now: Timestamp) -> u64 {
@@ -127,5 +128,27 @@ on_both_stores! {
         let (one, two) = tokio::join!(store.sweep(&request), other.sweep(&request));
 
         assert_eq!(one.unwrap() + two.unwrap(), 200);
+    }
+
+    async fn many_rows_are_swept_in_chunks_whatever_was_swept_before(store: Backend) {
+        // More than two chunks; every third row, and all of the first chunk, have had this generation.
+        let had = |n: u64| n <= 1000 || n.is_multiple_of(3);
+        let rows: Vec<_> = (1..=2_100)
+            .map(|n| {
+                let retried = if had(n) { vec!["g2".to_owned()] } else { Vec::new() };
+                NewDeadLetter { retried_on_generations: Some(retried), ..import_line(n) }
+            })
+            .collect();
+        store.import(&Import { rows: &rows, now: Some(at(5000)) }).await.unwrap();
+        let left = (1..=2_100).filter(|n| !had(*n)).count() as u64;
+
+        let request = Sweep { generation: "g2", stagger: Duration::from_secs(1000), now: Some(at(5000)) };
+        assert_eq!(store.sweep(&request).await.unwrap(), left);
+
+        assert_eq!(sweep(&store, "g2", at(5001)).await, 0);
+        let (first, last) = (store.letter(id(1001)).await, store.letter(id(2_099)).await);
+        assert_eq!(first.next_recovery_at, Some(at(5000)));
+        assert!(last.next_recovery_at > Some(at(5990)) && last.next_recovery_at < Some(at(6000)), "{last:?}");
+        assert_eq!(store.rows_in("wh_dead_letters where replay_credit = 'g2'").await, i64::try_from(left).unwrap());
     }
 }

@@ -1,5 +1,34 @@
 -- What makes many rows due at once, in chunks.
 
+-- The rows that a generation has not reached, oldest first, among so many that are not recovered, after a place; `p_limit`
+-- NULL looks at all of them. Rows are counted as they are looked at, so that no chunk reads more than it says.
+create or replace function reprieve_unswept(
+    p_generation text,
+    p_after_at timestamptz,
+    p_after_id uuid,
+    p_limit integer
+) returns table (ids uuid[], looked_at bigint, last_at timestamptz, last_id uuid)
+language plpgsql stable security invoker set search_path from current set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select array_agg(c.id order by c.at, c.id) filter (where c.is_unswept), count(*), max(c.at),
+        (array_agg(c.id order by c.at desc, c.id desc))[1]
+    from (
+        select d.dead_letter_id as id, d.dead_lettered_at as at,
+            d.recovery_status <> 4 and d.operator_disposition <> 2
+                and not p_generation = any (d.retried_on_generations) as is_unswept
+        from wh_dead_letters d
+        where d.recovered_at is null
+            and (d.dead_lettered_at, d.dead_letter_id) > (
+                coalesce(p_after_at, '-infinity'), coalesce(p_after_id, '00000000-0000-0000-0000-000000000000'))
+        order by d.dead_lettered_at, d.dead_letter_id
+        limit p_limit
+    ) c;
+end
+$$;
+
 -- One chunk of a generation sweep, oldest first, going on after a place; `p_limit` NULL sweeps the rest. The rows fall
 -- due spread over the stagger: the one in place `p_first` of `p_total` that much of it after `p_now`.
 -- A row that died on the generation itself gets no credit, and a batch that has a row in hand goes on with it.
@@ -23,18 +52,8 @@ begin
     if p_generation is null or p_generation = '' then
         raise exception using errcode = 'invalid_parameter_value', message = 'a sweep needs a generation';
     end if;
-    select array_agg(c.dead_letter_id order by c.dead_lettered_at, c.dead_letter_id), count(*)
-    into v_ids, looked_at
-    from (
-        select d.dead_letter_id, d.dead_lettered_at
-        from wh_dead_letters d
-        where d.recovered_at is null and d.recovery_status <> 4 and d.operator_disposition <> 2
-            and not p_generation = any (d.retried_on_generations)
-            and (d.dead_lettered_at, d.dead_letter_id) > (
-                coalesce(p_after_at, '-infinity'), coalesce(p_after_id, '00000000-0000-0000-0000-000000000000'))
-        order by d.dead_lettered_at, d.dead_letter_id
-        limit p_limit
-    ) c;
+    select u.ids, u.looked_at, u.last_at, u.last_id into v_ids, looked_at, last_at, last_id
+    from reprieve_unswept(p_generation, p_after_at, p_after_id, p_limit) u;
     swept := 0;
     if v_ids is not null then
         perform from wh_dead_letters d where d.dead_letter_id = any (v_ids) order by d.dead_letter_id for update;
@@ -59,8 +78,6 @@ begin
             and d.recovered_at is null and d.recovery_status <> 4 and d.operator_disposition <> 2
             and not p_generation = any (d.retried_on_generations);
         get diagnostics swept = row_count;
-        last_id := v_ids[cardinality(v_ids)];
-        select d.dead_lettered_at into last_at from wh_dead_letters d where d.dead_letter_id = last_id;
     end if;
     if swept > 0 then
         perform pg_notify('wh_dead_letter_ready', '');

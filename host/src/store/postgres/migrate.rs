@@ -245,7 +245,7 @@ mod tests {
         let start: String = Sha256::digest(FUNCTION_SCRIPT).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(
             (FUNCTIONS, start.as_str()),
-            (29, "dcfbb8825ccde5b4"),
+            (29, "0f15172bb9711c8a"),
             "raise FUNCTIONS, if it is released, and write both down"
         );
     }

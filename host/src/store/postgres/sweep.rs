@@ -13,14 +13,14 @@ use crate::store::{ClearDeferrals, Cleared, Result, StoreError, Sweep};
 
 pub(crate) const RESET: &str = "select reset_dead_letters_for_generation($1)::bigint as changed";
 
-pub(crate) const COUNT: &str = "\
-    select coalesce($2, clock_timestamp()) as now, (\
-        select count(*) from wh_dead_letters d \
-        where d.recovered_at is null and d.recovery_status <> 4 and d.operator_disposition <> 2 \
-            and not $1 = any (d.retried_on_generations)) as total";
+pub(crate) const NOW: &str = "select coalesce($1, clock_timestamp()) as now";
+
+pub(crate) const UNSWEPT: &str = "\
+    select coalesce(cardinality(ids), 0)::bigint as rows, looked_at, last_at::text as last_at, last_id \
+    from reprieve_unswept($1, $2::text::timestamptz, $3, $4)";
 
 pub(crate) const SWEEP: &str = "\
-    select swept, looked_at, last_at::text as last_at, last_id \
+    select swept as rows, looked_at, last_at::text as last_at, last_id \
     from reprieve_sweep($1, $2, make_interval(secs => $3), $4, $5, $6::text::timestamptz, $7, $8)";
 
 pub(crate) const TAKE_RETRIES: &str = "select reprieve_take_retries($1, $2) as changed";
@@ -29,6 +29,15 @@ pub(crate) const CLEAR_DEFERRALS: &str = "\
     select looked_at, cleared, last_id::text as last_id \
     from reprieve_clear_policy_deferrals($1, $2, $3::text::uuid, $4, $5)";
 
+/// Up to where the rows have been looked at.
+#[derive(Default)]
+struct Place {
+    /// As text, since it may lie at `infinity`.
+    at: Option<String>,
+    id: Option<Uuid>,
+    is_last: bool,
+}
+
 impl PostgresStore {
     pub(super) async fn reset(&self, generation: &str) -> Result<u64> {
         self.changed("sweep dead letters", self.query(RESET).bind(generation.to_owned())).await
@@ -36,13 +45,10 @@ impl PostgresStore {
 
     pub(super) async fn sweep_all(&self, request: &Sweep<'_>) -> Result<u64> {
         let action = "sweep dead letters";
-        let unread = |problem| StoreError::Database { action, problem };
-        let query = self.query(COUNT).bind(request.generation.to_owned()).bind(request.now.map(sql_time));
-        let row = self.row(action, query).await?;
-        let now = time(&row, "now").map_err(unread)?;
-        let total: i64 = get(&row, "total").map_err(unread)?;
-        // As text, since a place may lie at `infinity`.
-        let (mut swept, mut last_at, mut last_id) = (0_i64, None::<String>, None::<Uuid>);
+        let row = self.row(action, self.query(NOW).bind(request.now.map(sql_time))).await?;
+        let now = time(&row, "now").map_err(|problem| StoreError::Database { action, problem })?;
+        let total = if request.stagger.is_zero() { 0 } else { self.unswept(request.generation).await? };
+        let (mut swept, mut place) = (0_i64, Place::default());
         loop {
             let query = self
                 .query(SWEEP)
@@ -50,18 +56,37 @@ impl PostgresStore {
                 .bind(sql_time(now))
                 .bind(request.stagger.as_secs_f64())
                 .bind(swept)
-                .bind(total)
-                .bind(last_at)
-                .bind(last_id)
-                .bind(CHUNK);
-            let row = self.row(action, query).await?;
-            swept += get::<i64>(&row, "swept").map_err(unread)?;
-            if get::<i64>(&row, "looked_at").map_err(unread)? < i64::from(CHUNK) {
+                .bind(total);
+            swept += self.chunk(action, query, &mut place).await?;
+            if place.is_last {
                 return Ok(u64::try_from(swept).unwrap_or(0));
             }
-            last_at = get(&row, "last_at").map_err(unread)?;
-            last_id = get(&row, "last_id").map_err(unread)?;
         }
+    }
+
+    /// How many rows a sweep is about to reach.
+    async fn unswept(&self, generation: &str) -> Result<i64> {
+        let (mut total, mut place) = (0, Place::default());
+        while !place.is_last {
+            let query = self.query(UNSWEPT).bind(generation.to_owned());
+            total += self.chunk("count the rows to sweep", query, &mut place).await?;
+        }
+        Ok(total)
+    }
+
+    /// Works on the next chunk after a place, which goes on; the rows in it.
+    async fn chunk(
+        &self,
+        action: &'static str,
+        query: Query<'_, Postgres, PgArguments>,
+        place: &mut Place,
+    ) -> Result<i64> {
+        let unread = |problem| StoreError::Database { action, problem };
+        let row = self.row(action, query.bind(place.at.take()).bind(place.id).bind(CHUNK)).await?;
+        place.at = get(&row, "last_at").map_err(unread)?;
+        place.id = get(&row, "last_id").map_err(unread)?;
+        place.is_last = get::<i64>(&row, "looked_at").map_err(unread)? < i64::from(CHUNK);
+        get(&row, "rows").map_err(unread)
     }
 
     pub(super) async fn take_retries(&self, now: Option<Timestamp>) -> Result<u64> {

@@ -17,23 +17,23 @@ use crate::store::{Result, Sweep};
 /// Rows that a generation (?1) has not reached; of those that cannot be read it reaches none.
 macro_rules! unreached {
     () => {
-        "d.operator_disposition <> 2 and d.recovered_at is null and json_valid(d.retried_on_generations) \
+        "d.recovery_status < 3 and d.operator_disposition <> 2 and d.recovered_at is null and json_valid(d.retried_on_generations) \
          and not exists (select 1 from json_each(case when json_valid(d.retried_on_generations) \
          then d.retried_on_generations else '[]' end) where value = ?1)"
     };
 }
 
 const COUNT: &str = concat!(
-    "select count(*) from wh_dead_letters d indexed by wh_dead_letters_unrecovered \
-     where d.recovery_status <> 3 and d.recovery_status < 3 and ",
+    "select count(*) from wh_dead_letters d indexed by wh_dead_letters_unrecovered where d.recovery_status <> 3 and ",
     unreached!()
 );
+/// Rows are counted as they are looked at, so that no transaction reads more than a chunk.
 const CHUNK_OF: &str = concat!(
-    "select d.rowid, d.dead_lettered_at, d.dead_letter_id from wh_dead_letters d \
-     indexed by wh_dead_letters_unrecovered where d.recovery_status <> 3 and d.recovery_status < 3 \
-     and (d.dead_lettered_at, d.dead_letter_id) > (?2, ?3) and ",
+    "select d.rowid, d.dead_lettered_at, d.dead_letter_id, ",
     unreached!(),
-    " order by d.dead_lettered_at, d.dead_letter_id limit ?4"
+    " from wh_dead_letters d indexed by wh_dead_letters_unrecovered \
+     where d.recovery_status <> 3 and (d.dead_lettered_at, d.dead_letter_id) > (?2, ?3) \
+     order by d.dead_lettered_at, d.dead_letter_id limit ?4"
 );
 /// ?2 is a list of row numbers and due times. A row that died on this generation gets no credit, and stays held if it
 /// is; a row in a live batch goes on with what it was claimed for.
@@ -65,12 +65,13 @@ pub(super) async fn sweep(store: &SqliteStore, request: &Sweep<'_>) -> Result<u6
     let mut after = (String::new(), String::new());
     loop {
         let mut write = store.write(request.now).await?;
-        let rows = chunk(&mut write, request.generation, &after).await.map_err(failed)?;
+        let mut rows = chunk(&mut write, request.generation, &after).await.map_err(failed)?;
         let Some(last) = rows.last() else {
             break;
         };
         let text = |index| Cell::at(last, index).into_text().unwrap_or_default();
         after = (text(1), text(2));
+        rows.retain(|row| Cell::at(row, 3).integer() == Some(1));
         apply(&mut write, request.generation, &rows, &mut window).await.map_err(failed)?;
         write.commit().await?;
     }
