@@ -116,8 +116,8 @@ on_both_stores! {
         assert_eq!(store.rows_in("wh_dead_letters").await, 0);
     }
 
-    async fn deaths_of_one_message_in_one_import_are_linked(store: Backend) {
-        let mut rows = [import_line(1), import_line(2), import_line(3)];
+    async fn deaths_of_one_message_in_one_import_are_linked_in_the_order_of_dying(store: Backend) {
+        let mut rows = [import_line(3), import_line(1), import_line(2)];
         for row in &mut rows {
             row.source_id = source(1);
         }

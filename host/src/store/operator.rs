@@ -112,12 +112,22 @@ pub struct Import<'a> {
     pub now: Option<Timestamp>,
 }
 
+impl<'a> Import<'a> {
+    /// The rows in the order of their deaths, whatever their order in the file: a later death of a message is to find
+    /// the earlier ones. One without a time dies now.
+    pub(super) fn by_death(&self) -> Vec<&'a NewDeadLetter> {
+        let mut rows: Vec<_> = self.rows.iter().collect();
+        rows.sort_by_key(|row| row.dead_lettered_at.unwrap_or(Timestamp::MAX));
+        rows
+    }
+}
+
 /// What an import did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Imported {
     /// How many rows are new.
     pub imported: u64,
-    /// The ids that were there already.
+    /// The ids that were there already, in the order of the rows.
     pub skipped: Vec<Uuid>,
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use jiff::Timestamp;
 use uuid::Uuid;
 
 use crate::model::SourceTable;
@@ -12,14 +11,12 @@ use crate::store::NewDeadLetter;
 const CHUNK_ROWS: usize = 1000;
 const CHUNK_BYTES: usize = 8 * 1024 * 1024;
 
-/// The rows in the order of their deaths, cut so that no chunk holds two deaths of one message: a later death then
-/// finds the earlier ones in the table.
-pub(super) fn chunks(rows: &[NewDeadLetter]) -> Vec<Vec<&NewDeadLetter>> {
-    let mut in_order: Vec<&NewDeadLetter> = rows.iter().collect();
-    in_order.sort_by_key(|row| row.dead_lettered_at.unwrap_or(Timestamp::MAX));
+/// Rows in the order of their deaths, cut so that no chunk holds two deaths of one message: a later death then finds the
+/// earlier ones in the table.
+pub(super) fn chunks(rows: Vec<&NewDeadLetter>) -> Vec<Vec<&NewDeadLetter>> {
     let mut deaths: HashMap<(SourceTable, Uuid), usize> = HashMap::new();
     let mut rounds: Vec<Vec<&NewDeadLetter>> = Vec::new();
-    for row in in_order {
+    for row in rows {
         let death = deaths.entry((row.source_table, row.source_id)).or_default();
         if rounds.len() <= *death {
             rounds.push(Vec::new());

@@ -73,7 +73,7 @@ impl PostgresStore {
         let action = "import dead letters";
         let mut transaction = self.begin_transaction(action).await?;
         let mut new: HashSet<Uuid> = HashSet::with_capacity(request.rows.len());
-        for chunk in chunks(request.rows) {
+        for chunk in chunks(request.by_death()) {
             let query = bind(self.query(IMPORT), &chunk).bind(request.now.map(sql_time));
             let rows = match query.fetch_all(&mut *transaction).await {
                 Ok(rows) => rows,

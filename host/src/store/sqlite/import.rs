@@ -55,21 +55,23 @@ type Insert<'q> = Query<'q, Sqlite, SqliteArguments>;
 pub(super) async fn import(store: &SqliteStore, request: &Import<'_>) -> Result<Imported> {
     let failed = |error| store.fault.of("import dead letters", error);
     let mut write = store.write(request.now).await?;
-    let mut imported = Imported::default();
+    let (mut imported, mut skipped) = (0, HashSet::new());
     let mut died = HashSet::new();
-    for rows in request.rows.chunks(CHUNK) {
+    for rows in request.by_death().chunks(CHUNK) {
         died_before(&mut write.conn, rows, &mut died).await.map_err(failed)?;
         for group in rows.chunks(GROUP) {
             let first: Vec<_> = group.iter().map(|row| died.insert((row.source_table, row.source_id))).collect();
             let whole = group.len() == GROUP && first.iter().all(|first| *first);
             if whole && insert_group(&mut write, group).await.map_err(failed)? {
-                imported.imported += GROUP as u64;
+                imported += GROUP as u64;
                 continue;
             }
             for (row, first) in group.iter().zip(first) {
                 match insert(&mut write, row, !first).await {
-                    Ok(true) => imported.imported += 1,
-                    Ok(false) => imported.skipped.push(row.dead_letter_id),
+                    Ok(true) => imported += 1,
+                    Ok(false) => {
+                        skipped.insert(row.dead_letter_id);
+                    }
                     Err(error) if is_constraint(&error) => return Err(refused(row, &describe(&error))),
                     Err(error) => return Err(failed(error)),
                 }
@@ -77,10 +79,11 @@ pub(super) async fn import(store: &SqliteStore, request: &Import<'_>) -> Result<
         }
     }
     write.commit().await?;
-    if imported.imported > 0 {
+    if imported > 0 {
         store.signals.ready();
     }
-    Ok(imported)
+    let skipped = request.rows.iter().map(|row| row.dead_letter_id).filter(|id| skipped.contains(id)).collect();
+    Ok(Imported { imported, skipped })
 }
 
 fn refused(row: &NewDeadLetter, problem: &str) -> StoreError {
@@ -90,7 +93,7 @@ fn refused(row: &NewDeadLetter, problem: &str) -> StoreError {
 /// Adds the messages that have died before to `died`; for all others, inheritance needs no look.
 async fn died_before(
     conn: &mut SqliteConnection,
-    rows: &[NewDeadLetter],
+    rows: &[&NewDeadLetter],
     died: &mut HashSet<(SourceTable, Uuid)>,
 ) -> std::result::Result<(), sqlx::Error> {
     let ids = json_ids(rows.iter().map(|row| row.source_id));
@@ -103,7 +106,7 @@ async fn died_before(
 }
 
 /// Inserts rows that inherit nothing. False, and none inserted, when one of them cannot be: the caller finds which.
-async fn insert_group(write: &mut Write<'_>, rows: &[NewDeadLetter]) -> std::result::Result<bool, sqlx::Error> {
+async fn insert_group(write: &mut Write<'_>, rows: &[&NewDeadLetter]) -> std::result::Result<bool, sqlx::Error> {
     let mut query = sqlx::query(INSERT_GROUP);
     for row in rows {
         query = bind(query, row, Filled::of(row, Inheritance::default(), write.now));
