@@ -1,7 +1,7 @@
 //! What networks do to the connections of a host: each fault, and what a worker makes of it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use reprieve::model::{RecoveryStatus, SourceTable};
 use reprieve::recovery::{RecoveryOptions, Scanner};
@@ -93,6 +93,33 @@ fn a_server_that_nobody_can_connect_to_for_a_while_is_told_and_worked_on_when_it
         until("the loss is told", async || scanner.health.report().listener == ListenerState::Lost).await;
         until("the store's fault is told", async || scanner.health.report().store_fault.is_some()).await;
         proxy.mends();
+    });
+}
+
+#[test]
+fn a_worker_that_backs_off_looks_again_as_soon_as_the_subscription_stands_again() {
+    on_postgres(async |store| {
+        // Each scan fails, and is counted all the same.
+        store
+            .execute(
+                "create sequence tries;
+                 create or replace function reprieve_take_retries(p_limit integer, p_now timestamptz) returns bigint
+                 language plpgsql as $$ begin perform nextval('tries'); raise exception 'not now'; end $$",
+            )
+            .await;
+        let proxy = Proxy::before(&store.url).await;
+        let scanner = host_behind(&proxy, &store).await;
+        let worker = runs(&scanner);
+        let tries = async || store.value("select last_value as n from tries").await.as_i64().unwrap();
+        until("it waits for more than three seconds", async || tries().await >= 6).await;
+
+        proxy.cuts();
+        let cut = Instant::now();
+        until("it tries again, and again with short waits", async || tries().await >= 9).await;
+
+        assert!(cut.elapsed() < Duration::from_secs(8), "13 seconds or more from where it was: {:?}", cut.elapsed());
+        scanner.shutdown.cancel();
+        worker.await.unwrap();
     });
 }
 

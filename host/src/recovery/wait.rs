@@ -55,6 +55,17 @@ impl Signals {
         }
     }
 
+    /// Resolves when a lost subscription stands again: whatever cut it off is over. Never without one.
+    pub(super) async fn restored(&mut self, scanner: &Scanner) {
+        loop {
+            let signal = self.next().await;
+            self.take(signal, scanner);
+            if matches!(signal, Signal::Restored) {
+                return;
+            }
+        }
+    }
+
     /// Takes note of a signal; whether to scan on it.
     fn take(&mut self, signal: Signal, scanner: &Scanner) -> bool {
         match signal {

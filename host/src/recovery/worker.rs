@@ -15,8 +15,9 @@ use crate::telemetry::ListenerState;
 
 /// The first wait after a failed cycle.
 const MIN_BACKOFF: Duration = Duration::from_millis(100);
-/// The longest wait between two tries, which is how late a recovered database is noticed.
-const MAX_BACKOFF: Duration = Duration::from_secs(10);
+/// The longest wait between two tries but for jitter, which at most doubles it: so late is a recovered database noticed
+/// where no subscription to signals tells of it.
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
 /// Recovers dead letters until it is told to stop. Nothing that happens inside a scan ends it.
 pub struct Worker {
@@ -56,6 +57,7 @@ impl Worker {
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 () = policies.changed() => backoff = self::backoff(),
+                () = signals.restored(&self.scanner) => backoff = self::backoff(),
                 () = shutdown.cancelled() => {}
             }
         }
