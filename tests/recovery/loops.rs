@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::host::{default_matrix, host, is_back};
 use super::policies::{fails_on_everything, host_with};
+use crate::harness::backend::on_postgres;
 use crate::harness::rows::{moving, with};
 use crate::harness::{Backend, at, dead_letter, id, outbox_row};
 
@@ -161,4 +162,34 @@ on_both_stores! {
         scanner.shutdown.cancel();
         worker.await.unwrap();
     }
+}
+
+#[test]
+fn a_new_generation_is_swept_for_while_a_scan_goes_on() {
+    on_postgres(async |store| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("generation");
+        std::fs::write(&file, "g1").unwrap();
+        store.inserts_wait().await;
+        let lock = store.transaction("select pg_advisory_xact_lock(42)").await;
+        // The sweep has nothing to do with the row that the settle has locked.
+        store.dead(1, json!({ "retried_on_generations": ["g2"] })).await;
+        store.dead(2, json!({ "recovery_status": 2 })).await;
+        let mut scanner = idle_worker(&store, false).await;
+        scanner.generation = Generation::file(file.clone());
+        scanner.options =
+            RecoveryOptions { probe_interval: Duration::from_millis(100), ..(*scanner.options).clone() }.into();
+        let worker = runs(&scanner);
+        let waiting = "select count(*) as n from pg_locks where locktype = 'advisory' and objid = 42 and not granted";
+        until("the settle waits", async || store.value(waiting).await == json!(1)).await;
+
+        std::fs::write(&file, "g2").unwrap();
+
+        until("it is swept", async || store.letter(id(2)).await.replay_credit.as_deref() == Some("g2")).await;
+        assert!(!is_back(&store, 1).await, "the scan goes on");
+        lock.commit().await.unwrap();
+        until("all of it is back", async || is_back(&store, 1).await && is_back(&store, 2).await).await;
+        scanner.shutdown.cancel();
+        worker.await.unwrap();
+    });
 }

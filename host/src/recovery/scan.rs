@@ -90,6 +90,9 @@ impl Scanner {
         }
         let result = self.claims(pass, limit, whole).await;
         self.metrics.scan(started.elapsed());
+        if result.as_ref().is_ok_and(|scanned| scanned.counts.scanned > 0) {
+            self.health.scanned(Timestamp::now());
+        }
         result
     }
 

@@ -1,5 +1,6 @@
 //! The loop.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,7 +77,7 @@ impl Worker {
         // The scan to come covers what they tell of; that the subscription was lost is told even where it fails.
         signals.coalesce(scanner);
         self.sweep_once(swept).await;
-        scanner.until_idle().await?;
+        self.scan_until_idle(swept).await?;
         scanner.health.scanned(Timestamp::now());
         tokio::select! {
             woken = scanner.until_woken(signals, backstop) => woken?,
@@ -85,6 +86,17 @@ impl Worker {
             () = self.generation_changed() => {}
         }
         Ok(())
+    }
+
+    /// Scans until nothing is due. A long backlog does not keep a new build waiting: its sweep is made meanwhile.
+    async fn scan_until_idle(&self, swept: &mut Option<Arc<str>>) -> Result<(), ScanError> {
+        let mut scans = pin!(self.scanner.until_idle());
+        loop {
+            tokio::select! {
+                scanned = &mut scans => return scanned.map(drop),
+                () = self.generation_changed() => self.sweep_once(swept).await,
+            }
+        }
     }
 
     /// Tells health and log how a turn went; whether it went well.
