@@ -271,6 +271,20 @@ on_both_stores! {
     }
 }
 
+on_both_stores! {
+    async fn a_retry_that_the_database_does_not_let_be_taken_stops_no_row_that_is_due(store: Backend) {
+        store.dead(1, json!({ "recovery_status": 2, "operator_disposition": 1 })).await;
+        store.dead(2, json!({ "failure_reason": 8 })).await;
+        store.refuse_changes_of(id(1)).await;
+        let host = Scanner { now: Some(at(60)), ..host(&store).await };
+
+        let told = host.until_idle().await.unwrap_err();
+
+        assert!(told.to_string().contains("never"), "{told}");
+        assert!(is_back(&store, 2).await);
+    }
+}
+
 #[test]
 fn a_batch_that_waits_for_a_lane_is_given_back_at_shutdown_and_counts_no_attempt() {
     on_postgres(async |store| {

@@ -7,12 +7,25 @@ use tokio::task::JoinSet;
 use super::ScanCounts;
 use super::pass::Pass;
 use super::scan::{ScanError, Scanned, Scanner};
+use crate::store::StoreError;
+
+/// How the preparations went that a scan can do without.
+type Prepared = Result<(), StoreError>;
 
 impl Scanner {
     /// What every cycle starts with: rows that another policy put off, operators' wishes written by SQL, and the
     /// batches of hosts that died.
-    async fn prepare(&self) -> Result<(), ScanError> {
+    ///
+    /// What the database refuses of it is for after the pass: it must not keep those from being scanned that are due.
+    async fn prepare(&self) -> Result<Prepared, StoreError> {
         self.clear_deferrals().await;
+        match self.take_retries_and_rescue().await {
+            Err(error) if error.is_transient() => Err(error),
+            prepared => Ok(prepared),
+        }
+    }
+
+    async fn take_retries_and_rescue(&self) -> Prepared {
         let retries = self.store.take_operator_retries(self.now).await?;
         if retries > 0 {
             tracing::info!(retries, "operators asked for retries");
@@ -34,10 +47,11 @@ impl Scanner {
     pub async fn cycle(&self) -> Result<Scanned, ScanError> {
         let mut counts = ScanCounts::default();
         loop {
-            self.prepare().await?;
+            let prepared = self.prepare().await?;
             let left = self.batch_size().saturating_sub(counts.decided());
             let scanned = self.scan(&Pass::new(1), left, false).await?;
             counts += scanned.counts;
+            prepared?;
             if scanned.full || scanned.counts.scanned == 0 || self.shutdown.is_cancelled() || !self.is_due().await? {
                 return Ok(Scanned { counts, full: scanned.full });
             }
@@ -57,8 +71,9 @@ impl Scanner {
     pub async fn until_idle(&self) -> Result<ScanCounts, ScanError> {
         let mut counts = ScanCounts::default();
         loop {
-            self.prepare().await?;
+            let prepared = self.prepare().await?;
             counts += self.pass().await?;
+            prepared?;
             if self.shutdown.is_cancelled() {
                 return Ok(counts);
             }
