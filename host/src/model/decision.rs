@@ -150,7 +150,9 @@ fn exhausted(policy: &RecoveryPolicy) -> Decision {
 fn cooling_until(entry: &DeadLetter, policy: &RecoveryPolicy) -> Option<Timestamp> {
     match entry.last_recovery_at {
         Some(last) => Some(later(last, policy.cooldown)),
-        None if policy.delay_first_attempt => Some(later(entry.dead_lettered_at, policy.cooldown)),
+        None if policy.delay_first_attempt && entry.recovery_attempts == 0 => {
+            Some(later(entry.dead_lettered_at, policy.cooldown))
+        }
         None => None,
     }
 }

@@ -115,6 +115,9 @@ fn only_a_policy_that_asks_for_it_delays_a_first_attempt() {
     let waits = Decision::Wait { not_before: one, until: WaitFor::Cooldown };
     assert_eq!(decided(&entry(), &delays, at("2026-01-01T12:59:59Z")), waits);
     assert_eq!(decided(&entry(), &delays, one), Decision::Recover { on_credit: false });
+    // Tried before, though not when: it is no first attempt.
+    let tried = DeadLetter { recovery_attempts: 1, last_recovery_at: None, ..entry() };
+    assert_eq!(decided(&tried, &delays, at("2026-01-01T12:59:59Z")), Decision::Recover { on_credit: false });
 }
 
 #[test]
