@@ -87,6 +87,18 @@ on_both_stores! {
         assert_eq!(store.rows_in("wh_outbox").await, 0);
     }
 
+    async fn a_pending_row_is_recovered_whatever_an_operator_had_decided_before(store: Backend) {
+        for (n, disposition) in [(1, 2), (2, 3)] {
+            store.dead(n, json!({"recovery_status": 2, "operator_disposition": disposition})).await;
+            store.schedule_next_dead_letter_attempt(id(n), at(50)).await.unwrap();
+
+            assert!(store.recover_dead_letter(id(n), Some(at(60))).await.unwrap());
+
+            assert_eq!(store.letter(id(n)).await.recovery_status, RecoveryStatus::Recovered);
+        }
+        assert_eq!(store.rows_in("wh_outbox").await, 2);
+    }
+
     async fn an_older_death_of_the_message_is_held_and_names_the_newer(store: Backend) {
         store.insert("wh_dead_letters", &dead_letter(1)).await;
         let newer = json!({"source_id": source(1), "incarnation": 2});

@@ -11,7 +11,7 @@ use super::decisions;
 use super::fault::{describe, is_infrastructure};
 use super::line::Line;
 use super::rows::with_generation;
-use super::source::{Emission, Tables, re_emit, refuse};
+use super::source::{Asked, Emission, Tables, re_emit, refuse};
 use super::values::time_text;
 use crate::model::RecoveryStatus;
 use crate::model::decision::Standing;
@@ -144,7 +144,7 @@ async fn settle_row(
     }
     let Emission { outcome, note, credit } = match problem {
         Some(problem) => refuse(&mut write.conn, id, problem).await?,
-        None => re_emit(&mut write.conn, tables, id, write.now).await?,
+        None => re_emit(&mut write.conn, tables, id, Asked::ByPolicy, write.now).await?,
     };
     let held = Standing { status: RecoveryStatus::HoldForReview, next_recovery_at: None, deferral: None };
     let mut stands = None;

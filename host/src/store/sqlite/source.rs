@@ -22,7 +22,7 @@ pub(super) const BODY: &str = "select d.source_table, d.source_id, d.stream_id, 
     and n.source_id = d.source_id and n.incarnation > d.incarnation \
     order by n.incarnation desc, n.dead_lettered_at desc, n.dead_letter_id desc limit 1) as newer \
     from wh_dead_letters d where d.dead_letter_id = ? and d.recovery_status < 2 and d.recovered_at is null \
-    and d.operator_disposition not in (2, 3)";
+    and (? or d.operator_disposition not in (2, 3))";
 pub(super) const EVENT_EXISTS: &str = "select 1 from wh_event_store where event_id in (?, ?)";
 pub(super) const SAVEPOINT: &str = "savepoint re_emission";
 pub(super) const RELEASE: &str = "release re_emission";
@@ -63,6 +63,19 @@ impl Tables {
     }
 }
 
+/// Who wants a row back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// The host, which leaves a row alone that an operator has held or given up since.
+    ByPolicy,
+    /// An application that names the row.
+    ByName,
+}
+
+async fn body(conn: &mut SqliteConnection, id: Uuid, asked: Asked) -> Result<Option<SqliteRow>, sqlx::Error> {
+    sqlx::query(BODY).bind(id.to_string()).bind(asked == Asked::ByName).fetch_optional(conn).await
+}
+
 /// Inserts the source row of a dead letter that is open, in a transaction of the caller's; of any other it is lost.
 /// An older death of a message that has died again is superseded, and nothing is inserted.
 ///
@@ -72,9 +85,10 @@ pub(super) async fn re_emit(
     conn: &mut SqliteConnection,
     tables: &mut Tables,
     id: Uuid,
+    asked: Asked,
     now: Timestamp,
 ) -> Result<Emission, sqlx::Error> {
-    let row = sqlx::query(BODY).bind(id.to_string()).fetch_optional(&mut *conn).await?;
+    let row = body(conn, id, asked).await?;
     let Some(row) = row else {
         return Ok(Emission::new(Outcome::Lost, None));
     };
@@ -101,8 +115,7 @@ pub(super) async fn re_emit(
 
 /// The same for a dead letter that is known to fail, without a try.
 pub(super) async fn refuse(conn: &mut SqliteConnection, id: Uuid, problem: &str) -> Result<Emission, sqlx::Error> {
-    let row = sqlx::query(BODY).bind(id.to_string()).fetch_optional(&mut *conn).await?;
-    Ok(row.map_or_else(
+    Ok(body(conn, id, Asked::ByPolicy).await?.map_or_else(
         || Emission::new(Outcome::Lost, None),
         |row| Emission { credit: Cell::named(&row, "replay_credit").into_text(), ..Emission::failed(problem) },
     ))

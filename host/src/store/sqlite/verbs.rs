@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::SqliteStore;
 use super::connect::Write;
 use super::rows::{columns, live_ids, read, with_generation};
-use super::source::{Tables, re_emit};
+use super::source::{Asked, Tables, re_emit};
 use super::streams;
 use super::values::time_text;
 use crate::model::RecoveryStatus;
@@ -88,7 +88,7 @@ async fn recover_in(write: &mut Write<'_>, id: Uuid) -> std::result::Result<Outc
     if query.fetch_optional(&mut write.conn).await?.is_none() {
         return Ok(Outcome::Lost);
     }
-    let emission = re_emit(&mut write.conn, &mut Tables::default(), id, write.now).await?;
+    let emission = re_emit(&mut write.conn, &mut Tables::default(), id, Asked::ByName, write.now).await?;
     let update = match &emission.outcome {
         Outcome::Recovered => RECOVERED,
         Outcome::SourcePresent | Outcome::Gone => REFUSED,
