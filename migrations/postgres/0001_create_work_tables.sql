@@ -134,7 +134,9 @@ begin
             ('wh_perspective_events', 'claimed_at', 'timestamptz'),
             ('wh_perspective_events', 'processed_at', 'timestamptz'),
             ('wh_perspective_events', 'scheduled_for', 'timestamptz'),
-            ('wh_event_store', 'commit_sequence', 'bigint')
+            ('wh_event_store', 'commit_sequence', 'bigint'),
+            ('wh_event_store', 'created_at', 'timestamptz not null default now()'),
+            ('wh_service_instances', 'metadata', 'jsonb')
         ) as w (table_name, column_name, definition)
         where not exists (
             select from pg_catalog.pg_attribute a

@@ -40,6 +40,11 @@ pub async fn older_tables(store: &Backend) {
            is_event boolean not null default false,
            status integer not null default 1, attempts integer not null default 0, error text, tenant text,
            created_at {time} not null default current_timestamp);
+         create table wh_event_store (event_id {uuid} primary key, stream_id {uuid} not null, event_type text not null,
+           event_data {json} not null, metadata {json} not null);
+         create table wh_service_instances (instance_id {uuid} primary key, service_name text not null,
+           host_name text not null, process_id integer not null, started_at {time} not null,
+           last_heartbeat_at {time} not null);
          create table wh_dead_letters (dead_letter_id {uuid} primary key, source_table text not null,
            source_id {uuid} not null, stream_id {uuid}, message_type text not null, destination text,
            perspective_name text, envelope {json} not null, metadata {json} not null default '{{}}',
@@ -101,6 +106,23 @@ on_both_empty! {
         assert_eq!(store.raw_letter(id(1)).await["source_row"]["tenant"], "acme");
         assert!(store.recover_dead_letter(id(1), Some(at(70))).await.unwrap());
         assert_eq!(store.source_row("wh_outbox", source(1)).await.unwrap()["tenant"], "acme");
+    }
+
+    async fn each_table_of_the_application_gets_the_columns_that_it_lacks(store: Backend) {
+        older_tables(&store).await;
+
+        store.migrate(false).await.unwrap();
+
+        for columns in [
+            "commit_sequence, created_at from wh_event_store",
+            "metadata from wh_service_instances",
+            "envelope_type, scope, partition_number, instance_id, lease_expiry, failure_reason, scheduled_for,
+             published_at, processed_at from wh_outbox",
+            "source_row, source_created_at, source_position, replay_credit, replay_credit_at, deferral, policy_errors,
+             policy_error_digest, status_note, operator_actor, incarnation from wh_dead_letters",
+        ] {
+            store.execute(&format!("select {columns}")).await;
+        }
     }
 
     async fn old_rows_that_break_a_rule_do_not_stop_it(store: Backend) {
