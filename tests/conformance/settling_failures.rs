@@ -123,6 +123,30 @@ fn what_the_database_would_check_at_the_end_of_the_transaction_fails_its_own_row
 }
 
 #[test]
+fn a_table_that_the_application_gave_no_defaults_takes_its_rows_back() {
+    on_postgres(async |store| {
+        let plain = "alter column status drop default, alter column failure_reason drop default,
+            alter column is_event drop default";
+        store.execute(&format!("alter table wh_outbox {plain}")).await;
+        store.insert("wh_outbox", &with(outbox_row(1), json!({ "is_event": true }))).await;
+        store.move_to_dead_letters(&moving(SourceTable::Outbox, 1)).await.unwrap();
+        // One that was imported has no source row.
+        store.insert("wh_dead_letters", &dead_letter(2)).await;
+
+        let settled = recover_all(&*store, at(100)).await;
+
+        assert_eq!(recovered(&settled).len(), 2, "{settled:?}");
+        for (n, is_event) in [(1, true), (2, false)] {
+            let row = store.source_row("wh_outbox", source(n)).await.unwrap();
+            assert_eq!(
+                [&row["status"], &row["failure_reason"], &row["is_event"]],
+                [&json!(1), &json!(99), &json!(is_event)]
+            );
+        }
+    });
+}
+
+#[test]
 fn rows_that_refer_to_each_other_are_settled_together() {
     on_postgres(async |store| {
         store.insert("wh_outbox", &with(outbox_row(1), json!({ "stream_id": source(2) }))).await;

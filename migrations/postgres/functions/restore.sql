@@ -8,7 +8,7 @@ create or replace function reprieve_source_shape(p_source_table text) returns te
 language plpgsql stable as $$
 begin
     return (
-        select string_agg(concat_ws(' ', a.attname, a.atttypid, a.atttypmod, a.attgenerated), ',' order by a.attnum)
+        select string_agg(concat_ws(' ', a.attname, a.atttypid, a.atttypmod, a.attgenerated, a.attnotnull, a.atthasdef), ',' order by a.attnum)
         from pg_catalog.pg_attribute a
         where a.attrelid = to_regclass(p_source_table) and a.attnum > 0 and not a.attisdropped);
 end

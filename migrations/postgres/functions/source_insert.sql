@@ -29,6 +29,18 @@ begin
 end
 $$;
 
+-- Whether a row cannot be inserted without a value for a column, as where an application made the table itself and
+-- left out a default.
+create or replace function reprieve_needs_value(p_source_table text, p_column text) returns boolean
+language plpgsql stable as $$
+begin
+    return exists (
+        select from pg_catalog.pg_attribute a
+        where a.attrelid = to_regclass(p_source_table) and a.attname = p_column and a.attnotnull and not a.atthasdef
+            and a.attidentity = '');
+end
+$$;
+
 -- The value that every re-emission gives a column of a source table, whatever source_row says; p_row names the dead
 -- letter. NULL: it gives none.
 create or replace function reprieve_given_value(p_source_table text, p_column text, p_type oid, p_row text) returns text
@@ -37,6 +49,9 @@ begin
     return case
         when p_column = case p_source_table when 'wh_perspective_events' then 'event_work_id' else 'message_id' end
         then p_row || '.source_id'
+        when p_column = 'status' and reprieve_needs_value(p_source_table, p_column)
+        then case p_source_table when 'wh_perspective_events' then '0' else '1' end
+        when p_column = 'failure_reason' and reprieve_needs_value(p_source_table, p_column) then '99'
         when p_column = 'attempts' then '0'
         when p_column in ('instance_id', 'lease_expiry', 'error', 'scheduled_for', 'processed_at', 'published_at',
             'claimed_at') then 'null'
@@ -75,6 +90,7 @@ begin
                 when a.attname = 'event_id' and v_is_perspective then '(d.envelope ->> ''event_id'')::uuid'
                 when a.attname = case when p_source_table = 'wh_inbox' then 'received_at' else 'created_at' end
                 then 'coalesce(d.source_created_at, now())'
+                when a.attname = 'is_event' and reprieve_needs_value(p_source_table, 'is_event') then 'false'
             end) as value
         from pg_catalog.pg_attribute a
         where a.attrelid = to_regclass(p_source_table) and a.attnum > 0 and not a.attisdropped
