@@ -26,6 +26,17 @@ on_both_stores! {
         assert_eq!(claim(&*store, 10, at(100)).await.ids().len(), 3);
     }
 
+    async fn a_retry_that_an_application_wrote_is_recorded_with_what_stands_in_the_row(store: Backend) {
+        let asked = json!({"operator_disposition": 1, "recovery_attempts": 2, "operator_actor": "ann", "operator_notes": "try"});
+        store.dead(1, asked).await;
+
+        store.take_operator_retries(Some(at(100))).await.unwrap();
+
+        let recorded = store.query("select decision, attempt, note, rule ->> 'actor' as actor from wh_dead_letter_decisions").await;
+        let expected = json!([{"decision": "retry", "attempt": 2, "note": "try", "actor": "ann"}]);
+        assert_eq!(json!(recorded), expected);
+    }
+
     async fn a_retry_written_on_a_recovered_row_does_nothing(store: Backend) {
         let recovered = json!({"operator_disposition": 1, "recovery_status": 3, "recovered_at": time_text(at(5))});
         store.dead(1, recovered).await;

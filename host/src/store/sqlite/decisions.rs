@@ -9,7 +9,12 @@ use crate::store::{Attempt, DecisionRecord};
 const INSERT: &str = "insert into wh_dead_letter_decisions (decision_id, dead_letter_id, decided_at, decision, \
     policy_name, policy_digest, attempt, rule, inputs, note) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
-pub(super) const STATEMENTS: &[(&str, &str)] = &[("decisions::INSERT", INSERT)];
+const INSERT_REQUEST: &str = "insert into wh_dead_letter_decisions (decision_id, dead_letter_id, decided_at, decision, \
+    attempt, rule, note) select ?1, d.dead_letter_id, ?2, ?3, d.recovery_attempts, \
+    json_object('actor', d.operator_actor), d.operator_notes from wh_dead_letters d where d.dead_letter_id = ?4";
+
+pub(super) const STATEMENTS: &[(&str, &str)] =
+    &[("decisions::INSERT", INSERT), ("decisions::INSERT_REQUEST", INSERT_REQUEST)];
 
 /// Records a decision of the worker.
 pub(super) async fn record(
@@ -44,25 +49,13 @@ pub(super) async fn record_attempt(
     record(write, attempt.dead_letter_id, "recover", &attempt.record, Some(outcome)).await
 }
 
-/// Records what a person, or an application by SQL, asked for.
-pub(super) async fn record_request(
-    write: &mut Write<'_>,
-    id: &str,
-    verb: &'static str,
-    actor: Option<&str>,
-    note: Option<&str>,
-) -> Result<(), sqlx::Error> {
-    sqlx::query(INSERT)
+/// Records what a person, or an application by SQL, asked for, as it stands in the row.
+pub(super) async fn record_request(write: &mut Write<'_>, id: &str, verb: &'static str) -> Result<(), sqlx::Error> {
+    sqlx::query(INSERT_REQUEST)
         .bind(Uuid::now_v7().to_string())
-        .bind(id.to_owned())
         .bind(time_text(write.now))
         .bind(verb)
-        .bind(None::<String>)
-        .bind(None::<String>)
-        .bind(None::<i32>)
-        .bind(actor.map(|actor| serde_json::json!({ "actor": actor }).to_string()))
-        .bind(None::<String>)
-        .bind(note.map(str::to_owned))
+        .bind(id.to_owned())
         .execute(&mut write.conn)
         .await?;
     Ok(())

@@ -84,8 +84,7 @@ async fn take(write: &mut Write<'_>) -> std::result::Result<u64, sqlx::Error> {
         let id = Cell::at(row, 0).into_text().unwrap_or_default();
         let query = sqlx::query(RETRY).bind(time_text(write.now)).bind(id.clone());
         taken += query.execute(&mut write.conn).await?.rows_affected();
-        let note = Some("asked for through operator_disposition");
-        decisions::record_request(write, &id, OperatorVerb::Retry.name(), None, note).await?;
+        decisions::record_request(write, &id, OperatorVerb::Retry.name()).await?;
     }
     Ok(taken)
 }

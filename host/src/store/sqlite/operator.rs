@@ -93,6 +93,6 @@ async fn change_one(
         OperatorVerb::GiveUp => common(END).bind(4).bind(3).bind(format!("given up by {}", request.actor)),
     };
     query.execute(&mut write.conn).await?;
-    decisions::record_request(write, &id, request.verb.name(), Some(request.actor), request.note).await?;
+    decisions::record_request(write, &id, request.verb.name()).await?;
     Ok(Ok(()))
 }
