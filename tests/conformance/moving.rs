@@ -33,6 +33,14 @@ on_both_stores! {
         assert_eq!(letter.source_position, None);
     }
 
+    async fn attempts_below_zero_do_not_stop_a_move(store: Backend) {
+        store.insert("wh_outbox", &with(outbox_row(1), json!({"attempts": -3}))).await;
+
+        store.move_to_dead_letters(&moving(SourceTable::Outbox, 1)).await.unwrap().expect("moved");
+
+        assert_eq!(store.letter(id(1)).await.attempts_when_dlq, 0);
+    }
+
     async fn a_dead_letter_starts_with_nothing_spent_and_due_at_once(store: Backend) {
         store.insert("wh_outbox", &outbox_row(1)).await;
 

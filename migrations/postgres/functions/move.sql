@@ -99,7 +99,7 @@ begin
             else jsonb_build_object('event_data', v_row -> 'event_data', 'metadata', v_row -> 'metadata') end,
         case when v_is_perspective then coalesce(nullif(v_row -> 'metadata', 'null'), '{}')
             else coalesce(v_row -> 'metadata', '{}') end,
-        coalesce(p_failure_reason, 99), v_error, coalesce((v_row ->> 'attempts')::integer, 0), p_now, p_instance_id,
+        coalesce(p_failure_reason, 99), v_error, greatest((v_row ->> 'attempts')::integer, 0), p_now, p_instance_id,
         v_past.recovery_attempts, v_past.last_recovery_at, v_generation,
         reprieve_past_generations(p_source_table, p_source_id),
         v_fingerprint, case when v_fingerprint is not null then 1 end,

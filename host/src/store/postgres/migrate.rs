@@ -245,7 +245,7 @@ mod tests {
         let start: String = Sha256::digest(FUNCTION_SCRIPT).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(
             (FUNCTIONS, start.as_str()),
-            (29, "abc623bd6c7123c4"),
+            (29, "4f036af7fba2c533"),
             "raise FUNCTIONS, if it is released, and write both down"
         );
     }
