@@ -131,6 +131,8 @@ begin
         exception when sqlstate 'RP001' then
             v_open := array(
                 select a.id from unnest(v_open) with ordinality a (id, n) where a.id <> all (v_superseded) order by a.n);
+            v_keys := '{}';
+            v_fails_in_the_way := '{}';
             v_inserted := '{}';
             v_failed := '{}';
             v_reasons := '{}';
