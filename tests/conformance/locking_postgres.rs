@@ -62,7 +62,7 @@ fn rows_of_several_batches_are_rescued_in_the_order_of_their_ids() {
 
         let rescued = waits_for_the_first(&store, [id(1), id(5)], store.rescue(5, Some(at(161)))).await.unwrap();
 
-        assert_eq!(rescued, Rescued { batches: 2, attempts: 0, policy_errors: 4 });
+        assert_eq!(rescued, Rescued { batches: 2, attempts: 0, policy_errors: 4, held: vec![] });
     });
 }
 

@@ -16,7 +16,7 @@ on_both_stores! {
 
         let rescued = store.rescue(5, Some(at(161))).await.unwrap();
 
-        assert_eq!(rescued, Rescued { batches: 1, attempts: 2, policy_errors: 0 });
+        assert_eq!(rescued, Rescued { batches: 1, attempts: 2, policy_errors: 0, held: vec![] });
         for n in [1, 2] {
             let letter = store.letter(id(n)).await;
             assert_eq!((letter.recovery_status, letter.recovery_attempts), (RecoveryStatus::Pending, 2));
@@ -47,7 +47,7 @@ on_both_stores! {
 
         let rescued = store.rescue(5, Some(at(161))).await.unwrap();
 
-        assert_eq!(rescued, Rescued { batches: 1, attempts: 0, policy_errors: 1 });
+        assert_eq!(rescued, Rescued { batches: 1, attempts: 0, policy_errors: 1, held: vec![] });
         let letter = store.letter(id(1)).await;
         assert_eq!((letter.policy_errors, letter.recovery_attempts), (2, 0));
         assert_eq!(letter.recovery_status, RecoveryStatus::Pending);
@@ -63,12 +63,12 @@ on_both_stores! {
         let claimed = claim(&*store, 10, at(100)).await;
         begin(&*store, claimed.batch_id, &claimed.ids(), &[], at(101)).await;
         let rescued = store.rescue(5, Some(at(161))).await.unwrap();
-        assert_eq!(rescued, Rescued { batches: 1, attempts: 4, policy_errors: 0 });
+        assert_eq!(rescued, Rescued { batches: 1, attempts: 4, policy_errors: 0, held: vec![] });
 
         assert_eq!(claim(&*store, 10, at(162)).await.ids().len(), 5);
         let rescued = store.rescue(5, Some(at(223))).await.unwrap();
 
-        assert_eq!(rescued, Rescued { batches: 1, attempts: 0, policy_errors: 4 });
+        assert_eq!(rescued, Rescued { batches: 1, attempts: 0, policy_errors: 4, held: vec![] });
         assert_eq!((store.raw_letter(id(2)).await, store.rows_in("wh_recovery_batches").await), (untouched, 0));
         let counted = "select count(*) as n from wh_dead_letters where recovery_attempts = 1 and policy_errors = 1";
         assert_eq!(store.value(counted).await, json!(4));

@@ -174,6 +174,20 @@ on_both_stores! {
         assert_eq!(host.scans_at(at(AFTER_THE_LEASE + 60)).await.recovered, 1);
     }
 
+    async fn a_row_that_is_held_since_hosts_die_deciding_it_is_counted_and_recorded(store: Backend) {
+        store.dead(1, json!({ "policy_errors": 4 })).await;
+        claim(&*store, 10, at(60)).await;
+        let host = host(&store).await;
+
+        host.scans_at(at(AFTER_THE_LEASE)).await;
+
+        assert_eq!(store.letter(id(1)).await.recovery_status, RecoveryStatus::HoldForReview);
+        assert_eq!(host.metrics.totals().total_held, 1);
+        let recorded = store.query("select decision, attempt, note from wh_dead_letter_decisions").await;
+        let note = "its host stopped while the policy was asked";
+        assert_eq!(json!(recorded), json!([{ "decision": "hold", "attempt": 0, "note": note }]));
+    }
+
     async fn a_scan_after_shutdown_claims_nothing(store: Backend) {
         store.insert("wh_dead_letters", &dead_letter(1)).await;
         let host = Scanner { now: Some(at(60)), ..host(&store).await };

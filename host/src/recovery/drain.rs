@@ -31,11 +31,15 @@ impl Scanner {
             tracing::info!(retries, "operators asked for retries");
         }
         let rescued = self.store.rescue(self.options.max_policy_errors, self.now).await?;
+        for reason in &rescued.held {
+            self.metrics.held(self.policy.current().name(), *reason);
+        }
         if rescued.batches > 0 {
             tracing::warn!(
                 batches = rescued.batches,
                 attempts = rescued.attempts,
                 policy_errors = rescued.policy_errors,
+                held = rescued.held.len(),
                 "batches of a host that stopped were dissolved"
             );
         }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::streams::StreamTerms;
 use crate::model::decision::{Siblings, Standing};
-use crate::model::{DeadLetter, SourceTable};
+use crate::model::{DeadLetter, FailureReason, SourceTable};
 
 /// The place of a row in the order in which rows fall due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -237,7 +237,7 @@ pub struct Settled {
 }
 
 /// What a rescue found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rescued {
     /// Batches dissolved.
     pub batches: u64,
@@ -245,6 +245,8 @@ pub struct Rescued {
     pub attempts: u64,
     /// Rows on which a policy error was counted.
     pub policy_errors: u64,
+    /// The failure reasons of those that are held for it, which is recorded.
+    pub held: Vec<FailureReason>,
 }
 
 /// When there is something to do.

@@ -85,18 +85,17 @@ end
 $$;
 
 -- Counts on the rows of a batch that it came to nothing, an attempt when it was recovering, a policy error else; on how
--- many. A credit that was there when the batch began pays for the attempt.
+-- many, and the failure reasons of those that are held for it. A credit that was there when the batch began pays for the attempt.
 create or replace function reprieve_count_rescued(
     p_phase text,
     p_ids uuid[],
     p_started_at timestamptz,
     p_max_policy_errors integer,
-    p_now timestamptz
-) returns bigint
+    p_now timestamptz,
+    out p_counted bigint, out p_held integer[])
 language plpgsql volatile security invoker set search_path from current as $$
-declare
-    v_counted bigint;
 begin
+    p_held := '{}';
     if p_phase = 'recovering' then
         update wh_dead_letters d
         set recovery_status = 0,
@@ -112,18 +111,28 @@ begin
             where x.dead_letter_id = any (p_ids)
         ) c
         where d.dead_letter_id = c.dead_letter_id and d.recovered_at is null and d.recovery_status in (0, 1);
+        get diagnostics p_counted = row_count;
     else
-        update wh_dead_letters d
-        set policy_errors = d.policy_errors + 1,
-            recovery_status = case when d.policy_errors + 1 >= p_max_policy_errors then 2 else 0 end,
-            next_recovery_at = case when d.policy_errors + 1 < p_max_policy_errors
-                then p_now + least(interval '1 minute' * 2 ^ least(d.policy_errors, 10), interval '1 hour') end,
-            deferral = case when d.policy_errors + 1 < p_max_policy_errors then 'policy-error' end,
-            status_note = 'its host stopped while the policy was asked'
-        where d.dead_letter_id = any (p_ids) and d.recovered_at is null and d.recovery_status in (0, 1);
+        with counted as (
+            update wh_dead_letters d
+            set policy_errors = d.policy_errors + 1,
+                recovery_status = case when d.policy_errors + 1 >= p_max_policy_errors then 2 else 0 end,
+                next_recovery_at = case when d.policy_errors + 1 < p_max_policy_errors
+                    then p_now + least(interval '1 minute' * 2 ^ least(d.policy_errors, 10), interval '1 hour') end,
+                deferral = case when d.policy_errors + 1 < p_max_policy_errors then 'policy-error' end,
+                status_note = 'its host stopped while the policy was asked'
+            where d.dead_letter_id = any (p_ids) and d.recovered_at is null and d.recovery_status in (0, 1)
+            returning d.dead_letter_id, d.recovery_status = 2 as is_held, d.failure_reason, d.recovery_attempts,
+                d.status_note
+        ),
+        recorded as (
+            insert into wh_dead_letter_decisions (dead_letter_id, decided_at, decision, attempt, note)
+            select c.dead_letter_id, p_now, 'hold', c.recovery_attempts, c.status_note from counted c where c.is_held
+        )
+        select count(*), coalesce(array_agg(c.failure_reason) filter (where c.is_held), '{}')
+        into p_counted, p_held
+        from counted c;
     end if;
-    get diagnostics v_counted = row_count;
-    return v_counted;
 end
 $$;
 
@@ -133,36 +142,46 @@ create or replace function reprieve_count_rescued_apart(
     p_ids uuid[],
     p_started_at timestamptz,
     p_max_policy_errors integer,
-    p_now timestamptz
-) returns bigint
+    p_now timestamptz,
+    out p_counted bigint, out p_held integer[])
 language plpgsql volatile security invoker set search_path from current as $$
 declare
     v_middle integer := cardinality(p_ids) / 2;
+    v_left record;
+    v_right record;
 begin
-    return reprieve_count_rescued(p_phase, p_ids, p_started_at, p_max_policy_errors, p_now);
+    select c.p_counted, c.p_held into p_counted, p_held
+    from reprieve_count_rescued(p_phase, p_ids, p_started_at, p_max_policy_errors, p_now) c;
 exception when others then
     if reprieve_is_infrastructure(sqlstate) then
         raise;
     end if;
     if v_middle = 0 then
         raise warning 'dead letter %: the database refuses to change it: %', p_ids[1], sqlerrm;
-        return 0;
+        p_counted := 0;
+        p_held := '{}';
+        return;
     end if;
-    return reprieve_count_rescued_apart(p_phase, p_ids[:v_middle], p_started_at, p_max_policy_errors, p_now)
-        + reprieve_count_rescued_apart(p_phase, p_ids[v_middle + 1:], p_started_at, p_max_policy_errors, p_now);
+    select * into v_left
+    from reprieve_count_rescued_apart(p_phase, p_ids[:v_middle], p_started_at, p_max_policy_errors, p_now);
+    select * into v_right
+    from reprieve_count_rescued_apart(p_phase, p_ids[v_middle + 1:], p_started_at, p_max_policy_errors, p_now);
+    p_counted := v_left.p_counted + v_right.p_counted;
+    p_held := v_left.p_held || v_right.p_held;
 end
 $$;
 
 -- Dissolves the batches whose lease has ended.
 create or replace function reprieve_rescue_batches(p_max_policy_errors integer, p_now timestamptz)
-returns table (batches bigint, attempts bigint, policy_errors bigint)
+returns table (batches bigint, attempts bigint, policy_errors bigint, held integer[])
 language plpgsql volatile security invoker set search_path from current as $$
 #variable_conflict use_column
 declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
     v_batch record;
-    v_changed bigint;
+    v_counted record;
 begin
+    held := '{}';
     batches := 0;
     attempts := 0;
     policy_errors := 0;
@@ -174,12 +193,14 @@ begin
     loop
         batches := batches + 1;
         perform from wh_dead_letters d where d.dead_letter_id = any (v_batch.ids) order by d.dead_letter_id for update;
-        v_changed := reprieve_count_rescued_apart(
+        select * into v_counted
+        from reprieve_count_rescued_apart(
             v_batch.phase, v_batch.ids, v_batch.started_at, p_max_policy_errors, v_now);
+        held := held || v_counted.p_held;
         if v_batch.phase = 'recovering' then
-            attempts := attempts + v_changed;
+            attempts := attempts + v_counted.p_counted;
         else
-            policy_errors := policy_errors + v_changed;
+            policy_errors := policy_errors + v_counted.p_counted;
         end if;
     end loop;
     return next;
@@ -190,7 +211,7 @@ $$;
 -- was killed leaves several: their rows are locked together, those of one batch after those of another could be a
 -- deadlock.
 create or replace function reprieve_rescue(p_max_policy_errors integer, p_now timestamptz)
-returns table (batches bigint, attempts bigint, policy_errors bigint)
+returns table (batches bigint, attempts bigint, policy_errors bigint, held integer[])
 language plpgsql volatile security invoker set search_path from current as $$
 #variable_conflict use_column
 declare
@@ -205,7 +226,9 @@ begin
     ) b,
         unnest(b.ids) i (id);
     perform from wh_dead_letters d where d.dead_letter_id = any (v_ids) order by d.dead_letter_id for update;
-    return query select r.batches, r.attempts, r.policy_errors from reprieve_rescue_batches(p_max_policy_errors, v_now) r;
+    return query
+    select r.batches, r.attempts, r.policy_errors, r.held
+    from reprieve_rescue_batches(p_max_policy_errors, v_now) r;
     if v_undecided <> '{}' then
         perform reprieve_wake_behind(
             array(

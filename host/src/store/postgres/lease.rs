@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::rows::{get, optional_time, time};
 use super::{PostgresStore, sql_time};
+use crate::model::FailureReason;
 use crate::store::{Due, Rescued, Result, StoreError};
 
 pub(crate) const RENEW: &str = "\
@@ -17,7 +18,7 @@ pub(crate) const RENEW: &str = "\
 
 pub(crate) const RELEASE: &str = "select reprieve_release($1)";
 
-pub(crate) const RESCUE: &str = "select batches, attempts, policy_errors from reprieve_rescue($1, $2)";
+pub(crate) const RESCUE: &str = "select batches, attempts, policy_errors, held from reprieve_rescue($1, $2)";
 
 pub(crate) const DUE: &str = "select now, due_now, next_at from reprieve_due($1, $2)";
 
@@ -40,10 +41,12 @@ impl PostgresStore {
                 .map(|number| u64::try_from(number).unwrap_or(0))
                 .map_err(|problem| StoreError::Database { action, problem })
         };
+        let held: Vec<i32> = get(&row, "held").map_err(|problem| StoreError::Database { action, problem })?;
         Ok(Rescued {
             batches: number("batches")?,
             attempts: number("attempts")?,
             policy_errors: number("policy_errors")?,
+            held: held.into_iter().map(FailureReason).collect(),
         })
     }
 

@@ -245,7 +245,7 @@ mod tests {
         let start: String = Sha256::digest(FUNCTION_SCRIPT).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(
             (FUNCTIONS, start.as_str()),
-            (29, "3d629b83cf5a7f40"),
+            (29, "e900dbb9566664af"),
             "raise FUNCTIONS, if it is released, and write both down"
         );
     }

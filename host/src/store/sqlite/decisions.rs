@@ -12,9 +12,15 @@ const INSERT: &str = "insert into wh_dead_letter_decisions (decision_id, dead_le
 const INSERT_REQUEST: &str = "insert into wh_dead_letter_decisions (decision_id, dead_letter_id, decided_at, decision, \
     attempt, rule, note) select ?1, d.dead_letter_id, ?2, ?3, d.recovery_attempts, \
     json_object('actor', d.operator_actor), d.operator_notes from wh_dead_letters d where d.dead_letter_id = ?4";
+const INSERT_HOLD: &str = "insert into wh_dead_letter_decisions (decision_id, dead_letter_id, decided_at, decision, \
+    attempt, note) select ?1, d.dead_letter_id, ?2, 'hold', d.recovery_attempts, d.status_note from wh_dead_letters d \
+    where d.dead_letter_id = ?3";
 
-pub(super) const STATEMENTS: &[(&str, &str)] =
-    &[("decisions::INSERT", INSERT), ("decisions::INSERT_REQUEST", INSERT_REQUEST)];
+pub(super) const STATEMENTS: &[(&str, &str)] = &[
+    ("decisions::INSERT", INSERT),
+    ("decisions::INSERT_HOLD", INSERT_HOLD),
+    ("decisions::INSERT_REQUEST", INSERT_REQUEST),
+];
 
 /// Records a decision of the worker.
 pub(super) async fn record(
@@ -35,6 +41,17 @@ pub(super) async fn record(
         .bind(record.ruling.rule.clone())
         .bind(record.inputs.clone())
         .bind(note)
+        .execute(&mut write.conn)
+        .await?;
+    Ok(())
+}
+
+/// Records that a row is held, for what its status note says.
+pub(super) async fn record_hold(write: &mut Write<'_>, id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query(INSERT_HOLD)
+        .bind(Uuid::now_v7().to_string())
+        .bind(time_text(write.now))
+        .bind(id.to_string())
         .execute(&mut write.conn)
         .await?;
     Ok(())

@@ -9,10 +9,12 @@ use uuid::Uuid;
 use super::SqliteStore;
 use super::batch::{self, parse_ids};
 use super::connect::Write;
+use super::decisions;
 use super::fault::{describe, is_infrastructure};
 use super::streams;
 use super::values::{Cell, json_ids, time_text};
 use crate::model::decision::after_policy_error;
+use crate::model::{FailureReason, RecoveryStatus};
 use crate::store::{Rescued, Result};
 
 /// With ?2 every batch, whatever its lease.
@@ -25,7 +27,7 @@ const COUNT_ATTEMPT: &str = "update wh_dead_letters set last_recovery_at = ?1, \
     replay_credit_at = case when replay_credit_at > ?3 then replay_credit_at end, \
     status_note = 'its host stopped before the attempt was done' \
     where dead_letter_id = ?2 and recovery_status < 2 and recovered_at is null";
-const POLICY_ERRORS: &str = "select policy_errors from wh_dead_letters where dead_letter_id = ? \
+const POLICY_ERRORS: &str = "select policy_errors, failure_reason from wh_dead_letters where dead_letter_id = ? \
     and recovery_status < 2 and recovered_at is null";
 const COUNT_POLICY_ERROR: &str = "update wh_dead_letters set policy_errors = ?, recovery_status = ?, \
     next_recovery_at = ?, deferral = ?, status_note = 'its host stopped while the policy was asked' \
@@ -71,21 +73,19 @@ async fn rescue_in(
         let recovering = text(1) == batch::Phase::Recovering.name();
         for id in parse_ids(&text(2)) {
             let counted = if recovering {
-                count_attempt(write, id, row).await
+                count_attempt(write, id, row, &mut rescued).await
             } else {
                 undecided.push(id);
-                count_policy_error(write, id, max_policy_errors).await
+                count_policy_error(write, id, max_policy_errors, &mut rescued).await
             };
-            let counted = match counted {
+            match counted {
                 // It keeps no other from being counted.
                 Err(error) if !is_infrastructure(&error) => {
                     let problem = describe(&error);
                     tracing::warn!(dead_letter_id = %id, problem, "the database refuses to change this dead letter");
-                    0
                 }
                 counted => counted?,
-            };
-            *if recovering { &mut rescued.attempts } else { &mut rescued.policy_errors } += counted;
+            }
         }
     }
     if !undecided.is_empty() {
@@ -96,19 +96,30 @@ async fn rescue_in(
     Ok(rescued)
 }
 
-async fn count_attempt(write: &mut Write<'_>, id: Uuid, batch: &SqliteRow) -> std::result::Result<u64, sqlx::Error> {
+async fn count_attempt(
+    write: &mut Write<'_>,
+    id: Uuid,
+    batch: &SqliteRow,
+    rescued: &mut Rescued,
+) -> std::result::Result<(), sqlx::Error> {
     let started = Cell::at(batch, 3).into_text().unwrap_or_default();
     let query = sqlx::query(COUNT_ATTEMPT).bind(time_text(write.now)).bind(id.to_string()).bind(started);
-    Ok(query.execute(&mut write.conn).await?.rows_affected())
+    rescued.attempts += query.execute(&mut write.conn).await?.rows_affected();
+    Ok(())
 }
 
-async fn count_policy_error(write: &mut Write<'_>, id: Uuid, max: u32) -> std::result::Result<u64, sqlx::Error> {
+async fn count_policy_error(
+    write: &mut Write<'_>,
+    id: Uuid,
+    max: u32,
+    rescued: &mut Rescued,
+) -> std::result::Result<(), sqlx::Error> {
     let row = sqlx::query(POLICY_ERRORS).bind(id.to_string()).fetch_optional(&mut write.conn).await?;
     let Some(row) = row else {
-        return Ok(0);
+        return Ok(());
     };
-    let errors = Cell::at(&row, 0).integer().and_then(|errors| i32::try_from(errors).ok()).unwrap_or(0);
-    let errors = errors.saturating_add(1);
+    let number = |index| Cell::at(&row, index).integer().and_then(|number| i32::try_from(number).ok());
+    let errors = number(0).unwrap_or(0).saturating_add(1);
     let standing = after_policy_error(errors, max, write.now);
     sqlx::query(COUNT_POLICY_ERROR)
         .bind(errors)
@@ -118,5 +129,10 @@ async fn count_policy_error(write: &mut Write<'_>, id: Uuid, max: u32) -> std::r
         .bind(id.to_string())
         .execute(&mut write.conn)
         .await?;
-    Ok(1)
+    rescued.policy_errors += 1;
+    if standing.status == RecoveryStatus::HoldForReview {
+        decisions::record_hold(write, id).await?;
+        rescued.held.push(number(1).map_or(FailureReason::UNKNOWN, FailureReason));
+    }
+    Ok(())
 }

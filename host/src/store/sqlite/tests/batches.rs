@@ -253,7 +253,7 @@ async fn a_batch_whose_host_died_counts_its_attempts_or_policy_errors_when_its_l
     let (deciding, _) = file.claim(1, at(110)).await;
     assert_eq!(file.store.rescue(5, Some(at(169))).await.unwrap(), Rescued::default());
     let rescued = file.store.rescue(5, Some(at(210))).await.unwrap();
-    assert_eq!(rescued, Rescued { batches: 2, attempts: 2, policy_errors: 1 });
+    assert_eq!(rescued, Rescued { batches: 2, attempts: 2, policy_errors: 1, held: vec![] });
     let counted = file.entry(letters[0].dead_letter_id).await;
     assert_eq!((counted.recovery_attempts, counted.last_recovery_at), (1, Some(at(210))));
     let paid = file.entry(letters[1].dead_letter_id).await;

@@ -80,7 +80,10 @@ async fn a_new_host_dissolves_the_batches_of_dead_ones_at_once() {
     let other = second(&file).await;
     assert_eq!(other.rescue(5, Some(at(11))).await.unwrap(), Rescued::default());
     other.become_recovering_host().await.unwrap();
-    assert_eq!(other.rescue(5, Some(at(11))).await.unwrap(), Rescued { batches: 1, attempts: 1, policy_errors: 0 });
+    assert_eq!(
+        other.rescue(5, Some(at(11))).await.unwrap(),
+        Rescued { batches: 1, attempts: 1, policy_errors: 0, held: vec![] }
+    );
     file.claim(9, at(12)).await;
     assert_eq!(other.rescue(5, Some(at(13))).await.unwrap(), Rescued::default());
 }
