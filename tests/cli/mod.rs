@@ -17,6 +17,7 @@ mod listing;
 mod many_hosts;
 mod moving;
 mod policies;
+mod policy_purity;
 mod policy_testing;
 mod readme;
 mod scanning;

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use crate::harness::{Program, Run};
 use crate::policy::example::{Language, built};
-use crate::policy::guests::{POLICY, component, core};
 
 const MATRIX: &str = "builtin:default-matrix";
 
@@ -216,31 +215,6 @@ fn a_table_that_is_none_is_refused_with_line_and_key() {
     }
     let gone = Program::new(&["policy", "test", MATRIX, "gone.toml"]).run().exits(2);
     assert!(gone.stderr.contains("gone.toml"), "{}", gone.stderr);
-}
-
-#[test]
-fn a_policy_whose_answers_depend_on_what_was_asked_before_fails() {
-    // Each question gives one attempt more than the one before.
-    let counting = core("", "(global $asked (mut i32) (i32.const 0))", "").replace(
-        "(i32.const 64))\n  (func (export \"reprieve:policy/recovery@0.1.0#get-stream-mode\"",
-        "(global.set $asked (i32.add (global.get $asked) (i32.const 1)))
-         (i32.store (i32.const 72) (global.get $asked))
-         (i32.const 64))\n  (func (export \"reprieve:policy/recovery@0.1.0#get-stream-mode\"",
-    );
-    assert!(counting.contains("$asked (i32.add"), "the place was found");
-    let case = |n: u32| {
-        format!(
-            "[[case]]\nname = 'case {n}'\nentry = {{ failure_reason = 8 }}\nnow = 2026-01-01T00:00:00Z\nexpect = {{ should_recover = true }}\n"
-        )
-    };
-    for cases in 1..=5 {
-        let run = Program::new(&["policy", "test", "counting.wasm", "cases.toml"])
-            .file("counting.wasm", component(POLICY, &counting))
-            .file("cases.toml", (1..=cases).map(case).collect::<String>())
-            .run()
-            .exits(1);
-        assert!(run.stdout.contains("the same answer in another order"), "{cases} cases: {}", run.stdout);
-    }
 }
 
 #[test]
