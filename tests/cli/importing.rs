@@ -86,6 +86,21 @@ in_both_shops! {
         assert_eq!(whole["envelope"], json!({"event_data": {}, "metadata": {}}));
     }
 
+    fn lines_of_a_stream_without_ids_and_times_are_re_emitted_in_their_order(kind: Kind) {
+        let shop = kind.shop();
+        let stream = id(7);
+        let names: Vec<_> = (1..=5).map(|n| format!("m{n}")).collect();
+        let line = |name| {
+            json!({
+                "source_table": "wh_outbox", "message_type": name, "failure_reason": "Throttled", "stream_id": stream,
+            })
+        };
+        shop.import(&lines(&names.iter().map(line).collect::<Vec<_>>())).exits(0);
+        shop.run(&["scan", "--until-idle"]).exits(0);
+        assert_eq!(shop.texts("select message_type as n from wh_outbox order by message_id"), names);
+        assert_eq!(shop.texts("select message_type as n from wh_dead_letters order by dead_letter_id"), names);
+    }
+
     fn numbers_and_texts_of_a_body_come_back_as_they_went_in(kind: Kind) {
         let shop = kind.shop();
         let body = r#"{"event_data": {"sum": 12345678901234567890.10, "big": 9223372036854775807, "text": "Größe 請求書"}, "metadata": {}}"#;

@@ -22,7 +22,8 @@ const SKIPPED_TOLD: usize = 10;
 
 /// Arguments of `import`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: reprieve import dead-letters.jsonl --generation shop-1.4.0")]
+#[command(after_help = "Lines of one stream that tell neither times nor ids are taken in the order of the file.\n\n\
+    Example: reprieve import dead-letters.jsonl --generation shop-1.4.0")]
 pub struct ImportArgs {
     /// JSON lines; - is standard input
     #[arg(value_name = "FILE")]

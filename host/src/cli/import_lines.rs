@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use crate::model::ids::AscendingIds;
 use crate::model::json::{FieldError, ImportLine};
 use crate::store::NewDeadLetter;
 
@@ -122,13 +123,14 @@ pub fn read(reader: impl BufRead, defaults: &Defaults<'_>) -> Result<Letters, Im
     let mut letters = Letters { rows: Vec::new(), numbers: Vec::new() };
     let mut bad = BadLines::default();
     let mut seen = HashMap::new();
+    let mut new_ids = AscendingIds::of(defaults.now);
     let mut after = 0;
     for line in read_lines(reader) {
         let line = line.map_err(|error| ImportError::Read { after, error })?;
         after = line.number;
         match line.text.and_then(|text| ImportLine::parse(&text)).and_then(|row| once(&mut seen, row, line.number)) {
             Ok(row) => {
-                letters.rows.push(into_new_dead_letter(row, defaults));
+                letters.rows.push(into_new_dead_letter(row, defaults, &mut new_ids));
                 letters.numbers.push(line.number);
             }
             Err(error) => bad.add(line.number, error),
@@ -148,13 +150,13 @@ fn once(seen: &mut HashMap<Uuid, u64>, row: ImportLine, number: u64) -> Result<I
     Ok(row)
 }
 
-/// Fills in what a line leaves open. What earlier deaths of the message or the table's defaults decide stays open.
-#[must_use]
-pub fn into_new_dead_letter(line: ImportLine, defaults: &Defaults<'_>) -> NewDeadLetter {
+/// Fills in what a line leaves open. What earlier deaths of the message or the table's defaults decide stays open. The
+/// new ids of a file ascend with its lines: where these say nothing else of the order of a stream, it is theirs.
+fn into_new_dead_letter(line: ImportLine, defaults: &Defaults<'_>, new_ids: &mut AscendingIds) -> NewDeadLetter {
     NewDeadLetter {
-        dead_letter_id: line.dead_letter_id.unwrap_or_else(|| ImportLine::new_id(defaults.now)),
+        dead_letter_id: line.dead_letter_id.unwrap_or_else(|| new_ids.next_id()),
         source_table: line.source_table,
-        source_id: line.source_id.unwrap_or_else(|| ImportLine::new_id(defaults.now)),
+        source_id: line.source_id.unwrap_or_else(|| new_ids.next_id()),
         stream_id: line.stream_id,
         message_type: line.message_type,
         destination: line.destination,

@@ -7,6 +7,7 @@ pub mod chain;
 pub mod dead_letter;
 pub mod decision;
 pub mod fingerprint;
+pub mod ids;
 pub mod json;
 pub mod names;
 pub mod notes;

@@ -31,6 +31,18 @@ fn what_a_line_leaves_open_is_filled_in() {
 }
 
 #[test]
+fn new_ids_have_the_time_of_the_import_and_ascend_with_the_lines() {
+    let rows = rows(format!("{GOOD}\n").repeat(1000).as_bytes());
+    let ascend = |ids: Vec<Uuid>| ids.is_sorted_by(|one, next| one < next);
+    assert!(ascend(rows.iter().map(|row| row.source_id).collect()));
+    assert!(ascend(rows.iter().map(|row| row.dead_letter_id).collect()));
+    for id in rows.iter().flat_map(|row| [row.source_id, row.dead_letter_id]) {
+        let (seconds, nanoseconds) = id.get_timestamp().unwrap().to_unix();
+        assert_eq!((seconds.cast_signed(), nanoseconds), (defaults().now.as_second(), 0));
+    }
+}
+
+#[test]
 fn the_source_is_as_old_as_the_death_unless_the_line_says_otherwise() {
     let line = r#"{"source_table":"wh_inbox","message_type":"M","failure_reason":8,"dead_lettered_at":"2026-01-01T00:00:00Z"}"#;
     let row = rows(line.as_bytes()).remove(0);

@@ -1,12 +1,12 @@
 //! One entry for a policy.
 
 use jiff::Timestamp;
-use uuid::{NoContext, Uuid};
 
 use super::FieldError;
 use super::fields::Fields;
 use super::import::COLUMNS;
 use crate::model::dead_letter::UNVERSIONED;
+use crate::model::ids::new_id;
 use crate::model::text::clean;
 use crate::model::view::PolicyView;
 use crate::model::{DeadLetter, Disposition, RecoveryStatus, SourceTable, fingerprint};
@@ -15,13 +15,6 @@ use crate::model::{DeadLetter, Disposition, RecoveryStatus, SourceTable, fingerp
 pub const WAITS_FOR: &str = "waits_for";
 /// What recorded entries and a printed row have beside their columns; read and dropped.
 const DROPPED: [&str; 4] = ["attributes", WAITS_FOR, "incarnations", "decisions"];
-
-/// A new id (UUIDv7) whose time is `now`.
-pub(super) fn new_id(now: Timestamp) -> Uuid {
-    let seconds = u64::try_from(now.as_second()).unwrap_or(0);
-    let nanoseconds = u32::try_from(now.subsec_nanosecond()).unwrap_or(0);
-    Uuid::new_v7(uuid::Timestamp::from_unix(NoContext, seconds, nanoseconds))
-}
 
 /// Reads a dead letter of which only `failure_reason` is required.
 ///

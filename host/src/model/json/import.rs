@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::FieldError;
-use super::entry::{WAITS_FOR, new_id};
+use super::entry::WAITS_FOR;
 use super::fields::Fields;
 use crate::model::text::clean;
 use crate::model::{Deferral, Disposition, FailureReason, RecoveryStatus, SourceTable};
@@ -106,12 +106,6 @@ impl ImportLine {
         line.check_perspective()?;
         line.check_states()?;
         Ok(line)
-    }
-
-    /// A new id for what the line leaves open: a UUIDv7 whose time is `now`.
-    #[must_use]
-    pub fn new_id(now: Timestamp) -> Uuid {
-        new_id(now)
     }
 
     fn read(fields: &Fields<'_>) -> Result<Self, FieldError> {
