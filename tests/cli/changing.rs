@@ -44,13 +44,42 @@ in_both_shops! {
 
     fn a_filter_tells_the_count_and_needs_a_yes(kind: Kind) {
         let shop = two(kind);
-        let unsure = shop.run(&["give-up", "--reason", "Throttled"]).exits(2);
-        assert!(unsure.stderr.contains("1 dead letter") && unsure.stderr.contains("--yes"), "{}", unsure.stderr);
-        assert_eq!(shop.show(&id(1))["recovery_status"], "Pending");
+        for unanswered in ["", "  "] {
+            let unsure = shop.program(&["give-up", "--reason", "Throttled"]).stdin(unanswered).run().exits(2);
+            assert!(unsure.stderr.contains("1 dead letter") && unsure.stderr.contains("--yes"), "{}", unsure.stderr);
+            assert_eq!(shop.show(&id(1))["recovery_status"], "Pending");
+        }
         let sure = shop.run(&["give-up", "--reason", "Throttled", "--yes", "--json"]).exits(0);
         assert_eq!(sure.json()["changed"], 1);
         assert_eq!(shop.show(&id(1))["recovery_status"], "PermanentlyFailed");
         assert_eq!(shop.show(&id(2))["recovery_status"], "Pending");
+    }
+
+    fn a_yes_on_standard_input_confirms_a_filter(kind: Kind) {
+        for (verb, becomes) in [("hold", "HoldForReview"), ("retry", "Pending"), ("give-up", "PermanentlyFailed")] {
+            for answer in ["y\n", "YES\r\n", " y"] {
+                let shop = two(kind);
+                let run = shop.program(&[verb, "--reason", "Throttled", "--json"]).stdin(answer).run().exits(0);
+                assert_eq!(run.json()["changed"], 1, "{verb} {answer:?}");
+                let asked = format!("1 dead letter match the filter\n{verb} all of them? [y/N] ");
+                assert!(run.stderr.contains(&asked), "{}", run.stderr);
+                assert_eq!(shop.show(&id(1))["recovery_status"], becomes);
+                assert_eq!(shop.show(&id(2))["operator_actor"], json!(null));
+            }
+        }
+    }
+
+    fn any_other_answer_on_standard_input_changes_nothing(kind: Kind) {
+        let shop = two(kind);
+        let long = "y".repeat(5000);
+        for verb in ["hold", "retry", "give-up"] {
+            for answer in [&b"n\n"[..], b"\n", b"no", b"yes please\n", b"\xff\n", b"n\ny\n", long.as_bytes()] {
+                let run = shop.program(&[verb, "--reason", "Throttled"]).stdin(answer).run().exits(1);
+                assert!(run.stderr.contains("1 dead letter match the filter"), "{}", run.stderr);
+                assert!(run.stderr.contains("nothing was changed") && run.stdout.is_empty(), "{run:?}");
+            }
+        }
+        assert_eq!(shop.show(&id(1))["operator_actor"], json!(null));
     }
 
     fn a_filter_that_matches_nothing_did_not_hold(kind: Kind) {

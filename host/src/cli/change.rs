@@ -27,7 +27,7 @@ pub struct ChangeArgs {
     /// The dead letters; or give a filter instead
     #[arg(value_name = "ID", value_parser = values::id)]
     ids: Vec<Uuid>,
-    /// Do not ask before all rows of a filter are changed
+    /// Change all rows of a filter without asking; else a y on standard input is waited for
     #[arg(long)]
     yes: bool,
     /// Who says so [default: the user of the operating system]

@@ -1,33 +1,50 @@
 //! Asking before many rows are changed at once.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal as _, Write as _};
 
 use anyhow::bail;
 
+use super::exit::DoesNotHold;
 use super::output::tell;
 use crate::store::OperatorVerb;
 
-/// Tells how many rows a filter matches, and asks unless `yes`.
+/// The longest answer that is read, in bytes. Nothing that is longer is a yes.
+const MAX_ANSWER: u64 = 1024;
+
+/// Tells how many rows a filter matches, and asks on standard error unless `yes`. The answer is a line of standard input,
+/// whoever writes it: a person at a terminal, or a program at the other end of a pipe.
 ///
 /// # Errors
 ///
-/// When the answer is not yes, or nobody is there to be asked.
+/// [`DoesNotHold`] when the answer is not yes; another when the input ends without an answer.
 pub fn confirm(verb: OperatorVerb, count: u64, yes: bool) -> anyhow::Result<()> {
     let rows = if count == 1 { "dead letter" } else { "dead letters" };
     tell!("{count} {rows} match the filter");
     if yes || count == 0 {
         return Ok(());
     }
-    if !io::stdin().is_terminal() {
-        bail!("{} for a filter needs --yes, or a terminal to confirm on", verb.name());
+    let mut question = io::stderr().lock();
+    write!(question, "{} all of them? [y/N] ", verb.name())?;
+    question.flush()?;
+    let answer = answer(io::stdin().lock())?;
+    if answer.is_none() || !io::stdin().is_terminal() {
+        // Nobody has ended the line by typing.
+        writeln!(question)?;
     }
-    let mut terminal = io::stderr().lock();
-    write!(terminal, "{} all of them? [y/N] ", verb.name())?;
-    terminal.flush()?;
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
-    if !matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
-        bail!("nothing was changed");
+    match answer {
+        Some(true) => Ok(()),
+        Some(false) => Err(DoesNotHold("nothing was changed".to_owned()).into()),
+        None => bail!("{} for a filter needs --yes, or an answer on standard input", verb.name()),
     }
-    Ok(())
+}
+
+/// Whether the next line says yes; `None` when there is nothing more to be read.
+fn answer(input: impl BufRead) -> io::Result<Option<bool>> {
+    let mut line = Vec::new();
+    input.take(MAX_ANSWER).read_until(b'\n', &mut line)?;
+    let word = line.trim_ascii();
+    if word.is_empty() && !line.ends_with(b"\n") {
+        return Ok(None);
+    }
+    Ok(Some([&b"y"[..], b"yes"].iter().any(|yes| word.eq_ignore_ascii_case(yes))))
 }
