@@ -10,7 +10,7 @@ use super::limits::LimitsConfig;
 use super::settings::{Given, Settings};
 use super::values::NONE;
 use crate::model::chain::{BUILTIN_DEFAULT_MATRIX, MAX_CHAIN};
-use crate::model::names::nearest;
+use crate::model::names::nearest_of_all;
 use crate::model::settings::{SettingsFormat, SettingsSource, from_toml};
 
 const MEMBER_KEYS: [&str; 3] = ["path", "settings", "sha256"];
@@ -113,7 +113,7 @@ fn member(at: usize, value: &Value, origin: &Origin) -> Result<MemberConfig, Con
         return Err(given(value).refused(&format!("policy.chain[{at}]"), "is no table with a path"));
     };
     if let Some(unknown) = fields.keys().find(|key| !MEMBER_KEYS.contains(&key.as_str())) {
-        let nearest = nearest(unknown, MEMBER_KEYS).map(here);
+        let nearest = nearest_of_all(unknown, MEMBER_KEYS).map(here);
         return Err(ConfigError::UnknownKey { origin: origin.clone(), key: here(unknown), nearest });
     }
     let path = match fields.get("path").map(|path| (path, path.as_str())) {

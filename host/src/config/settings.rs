@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use toml::Value;
 
 use super::error::{ConfigError, Origin};
-use crate::model::names::nearest;
+use super::sources::SECTIONS;
+use crate::model::names::{nearest, nearest_of_all};
 use crate::model::text::excerpt;
 
 /// How many characters of a value a message shows.
@@ -82,21 +83,34 @@ impl Settings {
         Err(ConfigError::UnknownKey { origin: given.origin.clone(), key: key.clone(), nearest })
     }
 
-    /// The known key that was most likely meant: the same name in another section first.
+    /// The known key that was most likely meant, however far it is: the same name in another section, else the nearest
+    /// one of its section, or of all when its section is like none.
     fn nearest(&self, key: &str) -> Option<&'static str> {
-        let last = |key: &'static str| key.rsplit('.').next().unwrap_or(key);
-        let name = key.rsplit('.').next().unwrap_or(key);
         let known = || self.known.keys().copied();
-        known()
-            .find(|known| last(known) == name)
-            .or_else(|| nearest(key, known()))
-            .or_else(|| nearest(name, known().map(last)).and_then(|found| known().find(|known| last(known) == found)))
+        let (section, name) = parts(key);
+        if let Some(same) = known().find(|known| parts(known).1 == name) {
+            return Some(same);
+        }
+        let of_key = nearest(key, SECTIONS).filter(|found| *found == key || section.is_empty());
+        // A section that was written as a key is followed by no name.
+        let (section, name) = match of_key {
+            Some(found) => (Some(found), ""),
+            None => (nearest(section, SECTIONS), name),
+        };
+        let beside = |known: &&'static str| section.is_none_or(|section| parts(known).0 == section);
+        let found = nearest_of_all(name, known().filter(beside).map(|known| parts(known).1))?;
+        known().filter(beside).find(|known| parts(known).1 == found)
     }
 
     #[cfg(test)]
     pub(super) fn known(&self) -> &BTreeMap<&'static str, Known> {
         &self.known
     }
+}
+
+/// The section of a key and its name there.
+fn parts(key: &str) -> (&str, &str) {
+    key.rsplit_once('.').unwrap_or(("", key))
 }
 
 /// The environment variable of a key.

@@ -22,7 +22,7 @@ const SHORT_VARIABLES: [(&str, &str); 2] =
 const TABLE_VALUES: [&str; 1] = ["policy.settings"];
 
 /// Tables that hold keys. An empty one says nothing.
-const SECTIONS: [&str; 7] = ["store", "recovery", "policy", "policy.limits", "http", "perspective", "log"];
+pub(super) const SECTIONS: [&str; 7] = ["store", "recovery", "policy", "policy.limits", "http", "perspective", "log"];
 
 /// What flags say.
 #[derive(Debug, Clone, Default)]

@@ -114,30 +114,67 @@ fn other_variables_are_not_looked_at() {
 #[test]
 fn an_unknown_key_is_named_with_its_place_and_the_nearest() {
     let cases = [
-        (
-            "[recovery]\nscan_intervall = '1m'",
-            "configuration file r.toml: unknown key recovery.scan_intervall; did you mean recovery.scan_interval?",
-        ),
-        ("[recovry]\nlanes = 1", "configuration file r.toml: unknown key recovry.lanes; did you mean recovery.lanes?"),
-        ("lanes = 1", "configuration file r.toml: unknown key lanes; did you mean recovery.lanes?"),
-        ("[qqqqqqqq]", "configuration file r.toml: unknown key qqqqqqqq"),
-        (
-            "[policy.limits]\nmemory = 1",
-            "configuration file r.toml: unknown key policy.limits.memory; did you mean policy.limits.memories?",
-        ),
-        ("[qqqqqqqq]\nzzzzzzzzzz = 1", "configuration file r.toml: unknown key qqqqqqqq.zzzzzzzzzz"),
-        (
-            "[[policy.chain]]\npath = 'a'\nsetting = {}",
-            "configuration file r.toml: unknown key policy.chain[0].setting; did you mean policy.chain[0].settings?",
-        ),
+        // The same name in another section.
+        ("[recovry]\nlanes = 1", "recovry.lanes", "recovery.lanes"),
+        ("lanes = 1", "lanes", "recovery.lanes"),
+        ("[recovery]\nthreads = 1", "recovery.threads", "policy.threads"),
+        // A slip, a beginning and a part of a name.
+        ("[recovery]\nscan_intervall = '1m'", "recovery.scan_intervall", "recovery.scan_interval"),
+        ("[recovery]\nscan-interval = '1m'", "recovery.scan-interval", "recovery.scan_interval"),
+        ("[recovery]\nprobe = '1s'", "recovery.probe", "recovery.probe_interval"),
+        ("[recovery]\nstagger = '1s'", "recovery.stagger", "recovery.generation_replay_stagger"),
+        ("[policy.limits]\nmemory = 1", "policy.limits.memory", "policy.limits.memory_bytes"),
+        ("[policy]\nlimits.lines = 1", "policy.limits.lines", "policy.limits.log_lines"),
+        // Whatever it is, one of its section.
+        ("[http]\nport = 80", "http.port", "http.listen"),
+        ("[policy]\nfile = 'a.wasm'", "policy.file", "policy.path"),
+        ("[store]\ndatabase = 'x'", "store.database", "store.url"),
+        // A section that is a slip, written as a key, or none.
+        ("[recovry]\nprobe = '1s'", "recovry.probe", "recovery.probe_interval"),
+        ("[htp]\nport = 1", "htp.port", "http.listen"),
+        ("[htp]", "htp", "http.listen"),
+        ("policy = 'a.wasm'", "policy", "policy.path"),
+        ("http = 80", "http", "http.listen"),
+        ("[policy]\nlimits = 1", "policy.limits", "policy.limits.tables"),
+        ("[server]\nlisten_on = ':80'", "server.listen_on", "http.listen"),
+        ("[server]\nprobe = '1s'", "server.probe", "recovery.probe_interval"),
+        // The members of a chain.
+        ("[[policy.chain]]\npath = 'a'\nsetting = {}", "policy.chain[0].setting", "policy.chain[0].settings"),
+        ("[[policy.chain]]\nfile = 'a'", "policy.chain[0].file", "policy.chain[0].path"),
+        ("[[policy.chain]]\npath = 'a'\nsha = 'a'", "policy.chain[0].sha", "policy.chain[0].sha256"),
     ];
-    for (text, expected) in cases {
+    for (text, key, nearest) in cases {
+        let expected = format!("configuration file r.toml: unknown key {key}; did you mean {nearest}?");
         assert_eq!(from_file(text).unwrap_err(), expected);
     }
-    assert_eq!(
-        from_environment("REPRIEVE_RECOVERY__SCAN_INTERVALL", "1m").unwrap_err(),
-        "environment variable REPRIEVE_RECOVERY__SCAN_INTERVALL: unknown key recovery.scan_intervall; did you mean REPRIEVE_RECOVERY__SCAN_INTERVAL?"
-    );
+    let of_its_section = from_file("[recovery]\nbogus_key = 1").unwrap_err();
+    assert!(of_its_section.contains("unknown key recovery.bogus_key; did you mean recovery."), "{of_its_section}");
+    for text in ["[qqqqqqqq]", "[qqqqqqqq]\nzzzzzzzzzz = 1", "'' = 1", "[recovery]\n'' = 1", "[''.'']\n'' = 1"] {
+        let error = from_file(text).unwrap_err();
+        assert!(error.contains("; did you mean "), "{text}: {error}");
+    }
+}
+
+#[test]
+fn an_unknown_variable_is_named_with_the_nearest_one() {
+    for (variable, key, nearest) in [
+        ("REPRIEVE_RECOVERY__SCAN_INTERVALL", "recovery.scan_intervall", "REPRIEVE_RECOVERY__SCAN_INTERVAL"),
+        ("REPRIEVE_HTTP__PORT", "http.port", "REPRIEVE_HTTP__LISTEN"),
+        ("REPRIEVE_POLICY__LIMITS__MEMORY", "policy.limits.memory", "REPRIEVE_POLICY__LIMITS__MEMORY_BYTES"),
+    ] {
+        let expected = format!("environment variable {variable}: unknown key {key}; did you mean {nearest}?");
+        assert_eq!(from_environment(variable, "1").unwrap_err(), expected);
+    }
+    let nothing_like_it = from_environment("REPRIEVE_FOO__BAR", "1").unwrap_err();
+    let start = "environment variable REPRIEVE_FOO__BAR: unknown key foo.bar; did you mean REPRIEVE_";
+    assert!(nothing_like_it.starts_with(start) && nothing_like_it.ends_with('?'), "{nothing_like_it}");
+}
+
+#[test]
+fn an_unknown_key_of_a_megabyte_is_refused_as_soon_as_any_other() {
+    let key = "k".repeat(1 << 20);
+    let error = from_file(&format!("[recovery]\n{key} = 1")).unwrap_err();
+    assert!(error.contains("did you mean recovery."));
 }
 
 #[test]

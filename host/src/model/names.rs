@@ -32,15 +32,32 @@ pub(crate) fn same_name(given: &str, name: &str) -> bool {
     given == name || plain(given) == plain(name)
 }
 
+/// How many characters of a given name are compared: it is as long as others please.
+const MAX_COMPARED: usize = 200;
+
 /// The known name that `given` was most likely meant to be, if any is near enough.
 pub(crate) fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let given = given.to_lowercase();
+    let given = compared(given);
     known
         .into_iter()
-        .map(|name| (strsim::damerau_levenshtein(&given, &name.to_lowercase()), name))
+        .map(|name| (strsim::damerau_levenshtein(&given, &compared(name)), name))
         .filter(|(distance, name)| *distance <= (name.len() / 3).max(2))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
+}
+
+/// The known name that comes nearest to `given`, however far it is: one that begins with it, else one that holds it, else
+/// the one with the fewest letters to change. `None` when no name is known.
+pub(crate) fn nearest_of_all<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let given = compared(given);
+    known.into_iter().min_by_key(|name| {
+        let name = compared(name);
+        (!name.starts_with(&given), !name.contains(&given), strsim::damerau_levenshtein(&given, &name))
+    })
+}
+
+fn compared(name: &str) -> String {
+    name.chars().take(MAX_COMPARED).flat_map(char::to_lowercase).collect()
 }
 
 /// Writes a value as its name.
@@ -112,3 +129,33 @@ macro_rules! named_numbers {
     };
 }
 pub(crate) use named_numbers;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: [&str; 5] = ["lanes", "lease", "max_policy_errors", "probe_interval", "scan_interval"];
+
+    #[test]
+    fn a_name_that_is_too_far_from_all_is_near_to_none_unless_any_will_do() {
+        assert_eq!(nearest("scan_intervall", NAMES), Some("scan_interval"));
+        assert_eq!(nearest("probe", NAMES), None);
+        assert_eq!(nearest_of_all("zzzzzzzzzzzzzzzzzzzzzz", NAMES).map(str::is_empty), Some(false));
+        assert_eq!((nearest("lanes", []), nearest_of_all("lanes", [])), (None, None));
+    }
+
+    #[test]
+    fn a_name_that_begins_with_what_was_given_or_holds_it_is_nearer_than_one_of_few_changes() {
+        assert_eq!(nearest_of_all("probe", NAMES), Some("probe_interval"));
+        assert_eq!(nearest_of_all("INTERVAL", NAMES), Some("scan_interval"));
+        assert_eq!(nearest_of_all("policy", NAMES), Some("max_policy_errors"));
+        assert_eq!(nearest_of_all("leaze", NAMES), Some("lease"));
+    }
+
+    #[test]
+    fn a_name_without_end_is_compared_by_its_beginning() {
+        let long = "k".repeat(10 << 20);
+        assert_eq!(nearest(&long, NAMES), None);
+        assert!(nearest_of_all(&long, NAMES).is_some());
+    }
+}
