@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::exit::Ended;
 use super::program::Program;
 use super::values;
+use crate::model::ids::new_id;
 use crate::model::{FailureReason, SourceTable};
 use crate::store::Move;
 
@@ -38,7 +39,7 @@ pub struct MoveArgs {
 /// Moves.
 pub async fn run(args: &MoveArgs, program: &Program) -> anyhow::Result<Ended> {
     let request = Move {
-        dead_letter_id: Uuid::now_v7(),
+        dead_letter_id: args.now.map_or_else(Uuid::now_v7, new_id),
         source_table: args.source_table,
         source_id: args.source_id,
         failure_reason: args.reason,
