@@ -30,6 +30,13 @@ in_both_shops! {
         assert_eq!(shop.show(&moved.to_string())["dead_lettered_at"], now);
     }
 
+    fn a_reason_is_read_by_a_number_of_any_sign(kind: Kind) {
+        let (shop, row) = with_a_row(kind);
+        let row = row.each_ref().map(String::as_str);
+        let moved = shop.run(&[&row[..], &["--reason", "-5", "--json"]].concat()).exits(0).json();
+        assert_eq!(shop.show(moved.as_str().unwrap())["failure_reason"], -5);
+    }
+
     fn a_row_is_moved_once_and_the_second_time_there_is_nothing_to_move(kind: Kind) {
         let (shop, row) = with_a_row(kind);
         let row = row.each_ref().map(String::as_str);

@@ -23,7 +23,7 @@ pub struct MoveArgs {
     #[arg(long, value_name = "ID", value_parser = values::id)]
     source_id: Uuid,
     /// Why it is given up, by name or number
-    #[arg(long, value_name = "REASON")]
+    #[arg(long, value_name = "REASON", allow_negative_numbers = true)]
     reason: FailureReason,
     /// What went wrong
     #[arg(long, value_name = "TEXT")]
