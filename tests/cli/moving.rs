@@ -1,10 +1,14 @@
 //! `move`.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::shop::{Kind, LATER, Shop, id, letter};
+use crate::harness::Program;
 
 /// A shop with a row in its outbox, and the options that name the row.
 fn with_a_row(kind: Kind) -> (Shop, [String; 5]) {
@@ -35,6 +39,23 @@ in_both_shops! {
         let row = row.each_ref().map(String::as_str);
         let moved = shop.run(&[&row[..], &["--reason", "-5", "--json"]].concat()).exits(0).json();
         assert_eq!(shop.show(moved.as_str().unwrap())["failure_reason"], -5);
+    }
+
+    fn an_error_that_is_no_utf_8_is_kept_with_a_visible_mark(kind: Kind) {
+        let (shop, row) = with_a_row(kind);
+        let arguments = row.iter().map(OsString::from).chain(["--reason", "8", "--json", "--error"].map(OsString::from));
+        let error = OsString::from_vec(b"gone \xff\xfe wrong".to_vec());
+        let program = Program::new(&arguments.chain([error]).collect::<Vec<_>>()).folder(shop.path());
+        let program = shop.store().into_iter().fold(program, |program, store| program.env("REPRIEVE_STORE", store));
+        let moved = program.run().exits(0).json();
+        assert_eq!(shop.show(moved.as_str().unwrap())["error_text"], "gone \u{fffd}\u{fffd} wrong");
+    }
+
+    fn an_error_that_begins_like_an_option_is_a_text(kind: Kind) {
+        let (shop, row) = with_a_row(kind);
+        let row = row.each_ref().map(String::as_str);
+        let moved = shop.run(&[&row[..], &["--reason", "8", "--json", "--error", "-1: no answer"]].concat()).exits(0).json();
+        assert_eq!(shop.show(moved.as_str().unwrap())["error_text"], "-1: no answer");
     }
 
     fn a_row_is_moved_once_and_the_second_time_there_is_nothing_to_move(kind: Kind) {

@@ -1,5 +1,7 @@
 //! `move`: one row of a source table to the dead letters.
 
+use std::ffi::OsString;
+
 use clap::Args;
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -25,9 +27,9 @@ pub struct MoveArgs {
     /// Why it is given up, by name or number
     #[arg(long, value_name = "REASON", allow_negative_numbers = true)]
     reason: FailureReason,
-    /// What went wrong
-    #[arg(long, value_name = "TEXT")]
-    error: Option<String>,
+    /// What went wrong; bytes that are no UTF-8 are marked
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    error: Option<OsString>,
     /// The build it died under
     #[arg(long, value_name = "TAG")]
     pub(super) generation: Option<String>,
@@ -43,7 +45,7 @@ pub async fn run(args: &MoveArgs, program: &Program) -> anyhow::Result<Ended> {
         source_table: args.source_table,
         source_id: args.source_id,
         failure_reason: args.reason,
-        error_text: args.error.clone(),
+        error_text: args.error.as_ref().map(|text| text.to_string_lossy().into_owned()),
         instance_id: None,
         generation: program.generation_tag().await?,
         now: args.now,
