@@ -51,12 +51,13 @@ fn make_test(project: &Path) -> String {
 /// Makes a project and tests it as it is.
 fn from_nothing_to_a_tested_policy(language: Language) {
     let folder = tempfile::tempdir().unwrap();
-    new(folder.path(), &["refunds-1", "--lang", language.option()]).exits(0);
-    let project = folder.path().join("refunds-1");
+    new(folder.path(), &["My_Refunds-1", "--lang", language.option()]).exits(0);
+    let project = folder.path().join("My_Refunds-1");
     let tested = make_test(&project);
     assert!(tested.contains("cases:") && tested.contains(" 0 failed"), "{tested}");
 
-    let checked = Program::new(&["policy", "check", "refunds-1.wasm", "--json"]).folder(&project).run().exits(0).json();
+    let check = Program::new(&["policy", "check", "My_Refunds-1.wasm", "--json"]);
+    let checked = check.folder(&project).run().exits(0).json();
     assert_eq!(checked["members"][0]["world"], "policy-with-fallback");
     let imports = checked["imports"].as_array().unwrap();
     assert!(imports.iter().all(|name| name.as_str().unwrap().starts_with("reprieve:policy/")), "{imports:?}");
@@ -130,11 +131,22 @@ fn a_project_says_what_it_is_and_how_to_go_on_and_names_itself_everywhere() {
 }
 
 #[test]
+fn a_name_is_taken_as_it_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["r", "my_policy", "MyPolicy", "Refunds-2_b", &"R".repeat(64)] {
+        let made = new(folder.path(), &[name, "--lang", "rust", "--json"]).exits(0).json();
+        assert_eq!(made["name"], name);
+        let manifest = fs::read_to_string(folder.path().join(name).join("Cargo.toml")).unwrap();
+        assert!(manifest.contains(&format!("name = \"{name}\"")), "{manifest}");
+    }
+}
+
+#[test]
 fn a_project_is_not_made_under_a_name_that_is_none_or_over_what_is_there() {
     let folder = tempfile::tempdir().unwrap();
-    for name in ["Refunds", "1st", "re funds", "..", "-x", "refunds_1", "réfunds", &"r".repeat(65)] {
+    for name in ["1st", "re funds", "..", "-x", "_refunds", "refunds.1", "réfunds", &"r".repeat(65)] {
         let run = new(folder.path(), &["--lang", "rust", "--", name]).exits(2);
-        assert!(run.stderr.contains("is no name for a policy") && run.stderr.contains("a to z"), "{}", run.stderr);
+        assert!(run.stderr.contains("is no name for a policy") && run.stderr.contains("- and _"), "{}", run.stderr);
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 

@@ -20,7 +20,7 @@ const MAX_NAME: usize = 64;
 #[command(after_help = "The folder is made with everything that `make test` in it needs.\n\n\
     Example: reprieve policy new refunds --lang python && make -C refunds test")]
 pub struct NewArgs {
-    /// The folder to make; its last part is the policy's name
+    /// The folder to make; its last part is the policy's name: letters of A to Z and a to z, digits, - and _
     #[arg(value_name = "NAME")]
     folder: PathBuf,
     /// The language it is written in
@@ -79,11 +79,11 @@ fn write(folder: &Path, files: &[(&str, String)]) -> anyhow::Result<()> {
 fn name_of(folder: &Path) -> anyhow::Result<String> {
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let fits = name.len() <= MAX_NAME
-        && name.starts_with(|first: char| first.is_ascii_lowercase())
-        && name.chars().all(|char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '-');
+        && name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_'));
     if !fits {
         bail!(
-            "{:?} is no name for a policy: expected a lower-case letter, then at most {} of a to z, 0 to 9 and -",
+            "{:?} is no name for a policy: expected a letter of A to Z or a to z, then at most {} of these letters, 0 to 9, - and _",
             visible(&name).to_string(),
             MAX_NAME - 1
         );
