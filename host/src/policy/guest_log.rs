@@ -34,14 +34,16 @@ impl GuestLog {
         self.bytes = 0;
     }
 
-    /// Passes a text on as lines. The first line beyond the bounds is replaced by a note, the rest is dropped.
+    /// Passes a text on as lines, whose ends count as bytes of theirs. The first line beyond the bounds is replaced by a
+    /// note, the rest is dropped.
     pub fn write(&mut self, policy: &str, level: Level, text: &str) {
-        for line in text.lines() {
+        for line in text.split_inclusive('\n') {
             if self.lines > self.most_lines {
                 return;
             }
             self.lines += 1;
             self.bytes = self.bytes.saturating_add(line.len());
+            let line = line.strip_suffix('\n').map_or(line, |line| line.strip_suffix('\r').unwrap_or(line));
             if self.lines > self.most_lines || self.bytes > self.most_bytes {
                 self.lines = self.most_lines.saturating_add(1);
                 self.emit(policy, Level::WARN, &"the policy logs more than its limits allow: the rest is left out");
@@ -98,6 +100,19 @@ mod tests {
         assert_eq!(Visible("a\u{1b}[31mü\0").to_string(), r"a\u{1b}[31mü\u{0}");
         let long = Visible(&"é".repeat(MAX_LINE)).to_string();
         assert!(long.ends_with(" […]") && long.len() < MAX_LINE + 10);
+    }
+
+    #[test]
+    fn a_text_of_more_bytes_than_the_bound_is_beyond_it_however_short_its_lines_are() {
+        for line in ["\n", "\r\n", "a\n", "aaaa", "\u{fffd}\n"] {
+            let text = line.repeat(40);
+            let mut log = GuestLog::new(&Limits { log_bytes: text.len(), ..Limits::default() });
+            log.write("p", Level::INFO, &text);
+            assert!(log.lines <= log.most_lines, "{line:?}");
+            let mut log = GuestLog::new(&Limits { log_bytes: text.len() - 1, ..Limits::default() });
+            log.write("p", Level::INFO, &text);
+            assert!(log.lines > log.most_lines, "{line:?}");
+        }
     }
 
     #[test]
