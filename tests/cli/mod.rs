@@ -11,6 +11,7 @@ mod deploying;
 mod diffing;
 mod diffing_files;
 mod drainer;
+mod guest_logs;
 pub mod host;
 mod importing;
 mod listing;

@@ -1,37 +1,14 @@
 //! Guests written by hand: a core module around the lines that matter, made into a component.
 
+pub mod large;
+pub mod noisy;
+
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
 const CONTRACT: &str = include_str!("../../wit/policy.wit");
 
-/// A little of WASI, as far as one guest needs it.
-const WASI: &str = r"
-package wasi:io@0.2.0 { interface poll { resource pollable { block: func(); } } }
-package wasi:random@0.2.0 { interface random { get-random-u64: func() -> u64; } }
-package wasi:clocks@0.2.0 {
-    interface monotonic-clock {
-        use wasi:io/poll@0.2.0.{pollable};
-        subscribe-duration: func(when: u64) -> pollable;
-    }
-}";
-
-const SLEEPER: &str = r"
-package reprieve:tests;
-world sleeper {
-    include reprieve:policy/policy@0.1.0;
-    import wasi:io/poll@0.2.0;
-    import wasi:clocks/monotonic-clock@0.2.0;
-}
-world gambler {
-    include reprieve:policy/policy@0.1.0;
-    import wasi:random/random@0.2.0;
-}
-world stranger { export answer: func() -> u32; }
-world hungry { include reprieve:policy/policy@0.1.0; import wasi:http/outgoing@0.2.0; }
-";
-
-const HTTP: &str = "package wasi:http@0.2.0 { interface outgoing { send: func(to: string); } }";
+const WORLDS: &str = include_str!("guests/worlds.wit");
 
 /// Makes a component of a core module in text form.
 pub fn component(world: &str, core: &str) -> Vec<u8> {
@@ -49,7 +26,7 @@ pub fn core_module(world: &str, core: &str, version: &str) -> Vec<u8> {
     let dated = |text: &str| text.replace("0.1.0", version);
     let mut resolve = Resolve::default();
     resolve.push_str("policy.wit", &dated(CONTRACT)).unwrap();
-    let tests = resolve.push_str("tests.wit", &format!("{}{WASI}{HTTP}", dated(SLEEPER))).unwrap();
+    let tests = resolve.push_str("tests.wit", &dated(WORLDS)).unwrap();
     let world = resolve.select_world(&[tests], Some(&dated(world))).unwrap();
     let mut module = wat::parse_str(dated(core)).unwrap();
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();

@@ -4,9 +4,11 @@ mod chain;
 pub mod example;
 pub mod guests;
 mod hostile;
+mod limits;
 mod matrix;
 mod purity;
 mod refused;
+mod seen;
 mod settings;
 
 use std::sync::LazyLock;
