@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::shop::{LATER, Shop, id, letter};
 use crate::harness::{Program, Run};
-use crate::policy::guests::noisy::{passing_on, through_the_log, through_wasi};
+use crate::policy::noisy_guests::{passing_on, through_the_log, through_wasi};
 
 /// Stands in the log for all that is left out.
 const MARK: &str = "the policy logs more than its limits allow: the rest is left out";

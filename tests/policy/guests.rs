@@ -1,8 +1,5 @@
 //! Guests written by hand: a core module around the lines that matter, made into a component.
 
-pub mod large;
-pub mod noisy;
-
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 

@@ -2,8 +2,8 @@
 
 use reprieve::policy::Limits;
 
-use super::guests::large::with_core_instances;
 use super::guests::{POLICY, component, core};
+use super::large_guests::with_core_instances;
 use super::{load_bytes, refusal};
 
 /// A guest that has so many instances of a core module beside its own.

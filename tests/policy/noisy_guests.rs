@@ -1,6 +1,6 @@
 //! Guests that say much: about entries whose type starts with an X, so many lines of so many bytes.
 
-use super::{LOG, PASSES_ON, POLICY, WITH_FALLBACK, component, core};
+use super::guests::{LOG, PASSES_ON, POLICY, WITH_FALLBACK, component, core};
 
 /// Where the text is that they say.
 const TEXT: u32 = 65_536;
