@@ -130,6 +130,18 @@ on_both_stores! {
         assert_eq!(one.unwrap() + two.unwrap(), 200);
     }
 
+    async fn a_sweep_ends_whatever_stands_where_a_chunk_ends(store: Backend) {
+        for n in 1..=3 {
+            store.dead(n, json!({"recovery_status": 2})).await;
+        }
+        if !store.is_postgres() {
+            store.execute("update wh_dead_letters set dead_letter_id = x'00ff', dead_lettered_at = x'ff'
+                           where dead_letter_id like '%3'").await;
+        }
+        let reached = sweep(&store, "g2", at(100)).await;
+        assert_eq!(store.rows_in("wh_dead_letters where replay_credit = 'g2'").await, i64::try_from(reached).unwrap());
+    }
+
     async fn many_rows_are_swept_in_chunks_whatever_was_swept_before(store: Backend) {
         // More than two chunks; every third row, and all of the first chunk, have had this generation.
         let had = |n: u64| n <= 1000 || n.is_multiple_of(3);

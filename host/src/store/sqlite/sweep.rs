@@ -27,13 +27,14 @@ const COUNT: &str = concat!(
     "select count(*) from wh_dead_letters d indexed by wh_dead_letters_unrecovered where d.recovery_status <> 3 and ",
     unreached!()
 );
-/// Rows are counted as they are looked at, so that no transaction reads more than a chunk.
+/// Rows are counted as they are looked at, so that no transaction reads more than a chunk. What stands in a row, where the
+/// next chunk goes on, may be of any type: text that is not UTF-8 (?5, ?6) can be bound only as bytes.
 const CHUNK_OF: &str = concat!(
     "select d.rowid, d.dead_lettered_at, d.dead_letter_id, ",
     unreached!(),
-    " from wh_dead_letters d indexed by wh_dead_letters_unrecovered \
-     where d.recovery_status <> 3 and (d.dead_lettered_at, d.dead_letter_id) > (?2, ?3) \
-     order by d.dead_lettered_at, d.dead_letter_id limit ?4"
+    " from wh_dead_letters d indexed by wh_dead_letters_unrecovered where d.recovery_status <> 3 \
+     and (d.dead_lettered_at, d.dead_letter_id) > (iif(?5, cast(?3 as text), ?3), iif(?6, cast(?4 as text), ?4)) \
+     order by d.dead_lettered_at, d.dead_letter_id limit ?2"
 );
 /// ?2 is a list of row numbers and due times. A row that died on this generation gets no credit, and stays held if it
 /// is; a row in a live batch goes on with what it was claimed for.
@@ -62,18 +63,20 @@ pub(super) async fn sweep(store: &SqliteStore, request: &Sweep<'_>) -> Result<u6
     let failed = |error| store.fault.of("sweep for a generation", error);
     let total = if request.stagger.is_zero() { 0 } else { count(store, request.generation).await? };
     let mut window = Window { start: None, stagger: request.stagger, total, reached: 0 };
-    let mut after = (String::new(), String::new());
+    let mut after = [Cell::Text(String::new()), Cell::Text(String::new())];
     loop {
         let mut write = store.write(request.now).await?;
         let mut rows = chunk(&mut write, request.generation, &after).await.map_err(failed)?;
-        let Some(last) = rows.last() else {
-            break;
-        };
-        let text = |index| Cell::at(last, index).into_text().unwrap_or_default();
-        after = (text(1), text(2));
+        let is_last = rows.len() < usize::try_from(CHUNK).unwrap_or(usize::MAX);
+        if let Some(last) = rows.last() {
+            after = [Cell::at(last, 1), Cell::at(last, 2)];
+        }
         rows.retain(|row| Cell::at(row, 3).integer() == Some(1));
         apply(&mut write, request.generation, &rows, &mut window).await.map_err(failed)?;
         write.commit().await?;
+        if is_last {
+            break;
+        }
     }
     if window.reached > 0 {
         store.signals.ready();
@@ -91,15 +94,16 @@ async fn count(store: &SqliteStore, generation: &str) -> Result<u64> {
 async fn chunk(
     write: &mut Write<'_>,
     generation: &str,
-    after: &(String, String),
+    after: &[Cell; 2],
 ) -> std::result::Result<Vec<SqliteRow>, sqlx::Error> {
-    sqlx::query(CHUNK_OF)
-        .bind(generation.to_owned())
-        .bind(after.0.clone())
-        .bind(after.1.clone())
-        .bind(CHUNK)
-        .fetch_all(&mut write.conn)
-        .await
+    let mut query = sqlx::query(CHUNK_OF).bind(generation.to_owned()).bind(CHUNK);
+    for cell in after {
+        query = cell.clone().bind_to(query);
+    }
+    for cell in after {
+        query = query.bind(matches!(cell, Cell::BrokenText(_)));
+    }
+    query.fetch_all(&mut write.conn).await
 }
 
 async fn apply(

@@ -1,7 +1,8 @@
 //! How values stand in the file, and reading them whatever stands there.
 
 use jiff::Timestamp;
-use sqlx::sqlite::SqliteRow;
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Decode, Row as _, Sqlite, TypeInfo, ValueRef};
 use uuid::Uuid;
 
@@ -22,6 +23,8 @@ pub(super) fn json_list<S: AsRef<str>>(items: impl IntoIterator<Item = S>) -> St
 pub(super) fn json_ids(ids: impl IntoIterator<Item = Uuid>) -> String {
     json_list(ids.into_iter().map(|id| id.to_string()))
 }
+
+type Bound<'q> = Query<'q, Sqlite, SqliteArguments>;
 
 /// One value of a row, whatever its column was declared as.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,6 +65,18 @@ impl Cell {
             },
             "BLOB" => Self::Blob(bytes(value)),
             _ => Self::Null,
+        }
+    }
+
+    /// Binds it as the next parameter of a statement, as what it is.
+    pub(super) fn bind_to(self, query: Bound<'_>) -> Bound<'_> {
+        match self {
+            Self::Null => query.bind(None::<String>),
+            Self::Integer(number) => query.bind(number),
+            Self::Real(number) => query.bind(number),
+            Self::Text(text) => query.bind(text),
+            // The statement makes text of it where it is to be text.
+            Self::BrokenText(bytes) | Self::Blob(bytes) => query.bind(bytes),
         }
     }
 
