@@ -11,7 +11,8 @@ use tokio::task::JoinHandle;
 
 use super::host::{default_matrix, host, is_back};
 use super::policies::{fails_on_everything, host_with};
-use crate::harness::backend::on_postgres;
+use crate::harness::backend::{on_postgres, on_sqlite};
+use crate::harness::raw::Raw;
 use crate::harness::rows::{moving, with};
 use crate::harness::{Backend, at, dead_letter, id, outbox_row};
 
@@ -189,6 +190,34 @@ fn a_new_generation_is_swept_for_while_a_scan_goes_on() {
         assert!(!is_back(&store, 1).await, "the scan goes on");
         lock.commit().await.unwrap();
         until("all of it is back", async || is_back(&store, 1).await && is_back(&store, 2).await).await;
+        scanner.shutdown.cancel();
+        worker.await.unwrap();
+    });
+}
+
+#[test]
+fn a_sweep_and_a_scan_that_wait_for_the_same_lock_both_go_on() {
+    on_sqlite(async |store| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("generation");
+        std::fs::write(&file, "g1").unwrap();
+        store.dead(1, json!({ "recovery_status": 2 })).await;
+        let mut scanner = idle_worker(&store, false).await;
+        scanner.generation = Generation::file(file.clone());
+        scanner.options =
+            RecoveryOptions { probe_interval: Duration::from_millis(100), ..(*scanner.options).clone() }.into();
+        let Raw::Sqlite(pool) = &store.raw else { unreachable!("this is SQLite") };
+        let mut another = pool.acquire().await.unwrap();
+        sqlx::query("begin immediate").execute(&mut *another).await.unwrap();
+        let worker = runs(&scanner);
+        until("the first tag is read", async || scanner.generation.tag().as_deref() == Some("g1")).await;
+
+        std::fs::write(&file, "g2").unwrap();
+        until("the second is read, by a scan's side", async || scanner.generation.tag().as_deref() == Some("g2")).await;
+        sqlx::query("rollback").execute(&mut *another).await.unwrap();
+        drop(another);
+
+        until("it is swept for", async || is_back(&store, 1).await).await;
         scanner.shutdown.cancel();
         worker.await.unwrap();
     });

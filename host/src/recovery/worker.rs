@@ -94,7 +94,16 @@ impl Worker {
         loop {
             tokio::select! {
                 scanned = &mut scans => return scanned.map(drop),
-                () = self.generation_changed() => self.sweep_once(swept).await,
+                () = tokio::time::sleep(self.scanner.options.probe_interval) => {}
+            }
+            // Both go on: either may hold what the other one waits for.
+            let mut sweep = pin!(self.sweep_once(swept));
+            tokio::select! {
+                () = &mut sweep => {}
+                scanned = &mut scans => {
+                    sweep.await;
+                    return scanned.map(drop);
+                }
             }
         }
     }
