@@ -4,7 +4,8 @@ use reprieve::model::{Deferral, RecoveryStatus};
 use reprieve::store::Rescued;
 use serde_json::json;
 
-use crate::harness::{Backend, at, begin, claim, claim_after, dead_letter, id, time_text};
+use crate::harness::backend::on_sqlite;
+use crate::harness::{Backend, at, begin, claim, claim_after, dead_letter, id, source, time_text};
 
 on_both_stores! {
     async fn an_attempt_is_counted_on_each_row_that_was_being_recovered(store: Backend) {
@@ -138,4 +139,24 @@ on_both_stores! {
         let attempts = store.value("select sum(recovery_attempts) as n from wh_dead_letters").await;
         assert_eq!(attempts, 20);
     }
+}
+
+#[test]
+fn a_trigger_that_rolls_everything_back_has_nobody_counted_twice() {
+    on_sqlite(async |store| {
+        for n in 1..=5 {
+            store.dead(n, json!({})).await;
+        }
+        let claimed = claim(&*store, 10, at(100)).await;
+        begin(&*store, claimed.batch_id, &claimed.ids(), &[], at(101)).await;
+        let trigger = "create trigger refuse before update on wh_dead_letters when new.source_id = '$ID'
+                       begin select raise(rollback, 'all of it'); end";
+        store.execute(&trigger.replace("$ID", &source(2).to_string())).await;
+
+        assert_eq!(store.rescue(5, Some(at(161))).await.unwrap().attempts, 4);
+
+        assert_eq!(store.rescue(5, Some(at(162))).await.unwrap(), Rescued::default());
+        let attempts = "select group_concat(recovery_attempts) as n from wh_dead_letters order by dead_letter_id";
+        assert_eq!(store.value(attempts).await, json!("1,0,1,1,1"));
+    });
 }

@@ -4,11 +4,11 @@ use reprieve::model::RecoveryStatus;
 use reprieve::store::{Outcome, Settled};
 use serde_json::json;
 
-use super::streams::{LENIENT, made_at};
+use super::streams::{LENIENT, made_at, woken};
 use super::streams_settling::{outcomes, settle_in_order};
 use crate::harness::backend::on_sqlite;
-use crate::harness::batches::waiting;
-use crate::harness::{Backend, at, claim, id, recover_all, stream};
+use crate::harness::batches::{ended, waiting};
+use crate::harness::{Backend, at, claim, id, recover_all, stream, time_text};
 
 const NEVER_RECOVERED: &str = "new.recovery_status = 3 and new.message_type = 'Refused'";
 
@@ -72,6 +72,57 @@ on_both_stores! {
         assert_eq!(in_hand[0]["phase"], "recovering");
         assert!(claim(&*store, 10, at(110)).await.ids().is_empty(), "nobody else has it meanwhile");
     }
+
+    async fn its_batch_keeps_its_own_stream_and_no_other(store: Backend) {
+        for n in 1..=4 {
+            let kind = if n == 3 { "Refused" } else { "OrderPlaced" };
+            let of = if n == 4 { 3 } else { n };
+            made_at(&store, n, i64::try_from(n).unwrap(), json!({ "message_type": kind, "stream_id": stream(of) })).await;
+        }
+        store.refuse_changes("new.message_type = 'Refused'").await;
+
+        // Given up if it could be made to fail, and open, for it cannot.
+        let settled = settle_in_order(&store, LENIENT, ended(RecoveryStatus::PermanentlyFailed)).await;
+
+        let of = |n| outcome(&settled, n).clone();
+        assert_eq!((of(3), of(4)), (Outcome::Unsettled("never".to_owned()), Outcome::Blocked));
+        for n in [5, 6] {
+            made_at(&store, n, 50, json!({ "stream_id": stream(n - 4) })).await;
+        }
+        made_at(&store, 7, 50, json!({ "stream_id": stream(3) })).await;
+        assert_eq!(claim(&*store, 10, at(110)).await.ids(), [5, 6].map(id));
+    }
+
+    async fn one_that_waits_behind_a_row_of_the_batch_refuses_nothing_but_to_be_woken(store: Backend) {
+        for n in 1..=4 {
+            made_at(&store, n, i64::try_from(n).unwrap(), json!({ "stream_id": stream(n) })).await;
+        }
+        for (n, of) in [(20, 1), (21, 2)] {
+            let waits = json!({ "deferral": "stream", "next_recovery_at": time_text(at(5000)), "stream_id": stream(of) });
+            made_at(&store, n, 20, waits).await;
+        }
+        store.refuse_changes_of(id(20)).await;
+
+        let settled = settle_in_order(&store, LENIENT, waiting(at(101), 60)).await;
+
+        assert_eq!(outcomes(&settled), ['r'; 4]);
+        assert_eq!(woken(&store, [20, 21]).await, [21]);
+    }
+}
+
+#[test]
+fn a_row_whose_trigger_rolls_everything_back_fails_by_name_too() {
+    on_sqlite(async |store| {
+        store.dead(1, json!({ "message_type": "Refused" })).await;
+        let trigger = "create trigger refuse before insert on wh_outbox begin select raise(rollback, 'all of it'); end";
+        store.execute(trigger).await;
+
+        assert!(!store.recover_dead_letter(id(1), Some(at(60))).await.unwrap());
+
+        let letter = store.letter(id(1)).await;
+        assert_eq!((letter.recovery_status, letter.recovery_attempts), (RecoveryStatus::Pending, 1));
+        assert_eq!(letter.status_note.as_deref(), Some("not re-emitted: all of it"));
+    });
 }
 
 #[test]

@@ -184,7 +184,7 @@ on_both_stores! {
         assert_eq!(store.letter(id(1)).await.recovery_status, RecoveryStatus::HoldForReview);
         assert_eq!(host.metrics.totals().total_held, 1);
         let recorded = store.query("select decision, attempt, note from wh_dead_letter_decisions").await;
-        let note = "its host stopped while the policy was asked";
+        let note = "its lease ended while the policy was asked";
         assert_eq!(json!(recorded), json!([{ "decision": "hold", "attempt": 0, "note": note }]));
     }
 
@@ -287,15 +287,21 @@ on_both_stores! {
 
 on_both_stores! {
     async fn a_retry_that_the_database_does_not_let_be_taken_stops_no_row_that_is_due(store: Backend) {
-        store.dead(1, json!({ "recovery_status": 2, "operator_disposition": 1 })).await;
-        store.dead(2, json!({ "failure_reason": 8 })).await;
+        for n in [1, 2] {
+            store.dead(n, json!({ "recovery_status": 2, "operator_disposition": 1 })).await;
+        }
+        store.dead(3, json!({})).await;
+        claim(&*store, 10, at(60)).await;
+        store.dead(4, json!({})).await;
         store.refuse_changes_of(id(1)).await;
-        let host = Scanner { now: Some(at(60)), ..host(&store).await };
+        let host = Scanner { now: Some(at(AFTER_THE_LEASE)), ..host(&store).await };
 
         let told = host.until_idle().await.unwrap_err();
 
         assert!(told.to_string().contains("never"), "{told}");
-        assert!(is_back(&store, 2).await);
+        assert!(is_back(&store, 4).await, "it was due");
+        assert!(is_back(&store, 2).await, "its retry can be taken");
+        assert_eq!(store.letter(id(3)).await.policy_errors, 1, "its batch is dissolved");
     }
 }
 

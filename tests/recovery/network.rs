@@ -103,7 +103,8 @@ fn a_worker_that_backs_off_looks_again_as_soon_as_the_subscription_stands_again(
         store
             .execute(
                 "create sequence tries;
-                 create or replace function reprieve_take_retries(p_limit integer, p_now timestamptz) returns bigint
+                 create or replace function reprieve_take_retries(p_after uuid, p_limit integer, p_now timestamptz)
+                 returns table (taken bigint, problem text, last_id uuid)
                  language plpgsql as $$ begin perform nextval('tries'); raise exception 'not now'; end $$",
             )
             .await;

@@ -13,23 +13,28 @@ use crate::store::StoreError;
 type Prepared = Result<(), StoreError>;
 
 impl Scanner {
-    /// What every cycle starts with: rows that another policy put off, operators' wishes written by SQL, and the
-    /// batches of hosts that died.
+    /// What every cycle starts with: rows that another policy put off, the batches of hosts that died, and operators'
+    /// wishes written by SQL.
     ///
     /// What the database refuses of it is for after the pass: it must not keep those from being scanned that are due.
     async fn prepare(&self) -> Result<Prepared, StoreError> {
         self.clear_deferrals().await;
-        match self.take_retries_and_rescue().await {
+        let rescued = self.rescue().await;
+        match rescued.and(self.take_retries().await) {
             Err(error) if error.is_transient() => Err(error),
             prepared => Ok(prepared),
         }
     }
 
-    async fn take_retries_and_rescue(&self) -> Prepared {
+    async fn take_retries(&self) -> Prepared {
         let retries = self.store.take_operator_retries(self.now).await?;
         if retries > 0 {
             tracing::info!(retries, "operators asked for retries");
         }
+        Ok(())
+    }
+
+    async fn rescue(&self) -> Prepared {
         let rescued = self.store.rescue(self.options.max_policy_errors, self.now).await?;
         for reason in &rescued.held {
             self.metrics.held(self.policy.current().name(), *reason);
@@ -40,7 +45,7 @@ impl Scanner {
                 attempts = rescued.attempts,
                 policy_errors = rescued.policy_errors,
                 held = rescued.held.len(),
-                "batches of a host that stopped were dissolved"
+                "batches whose lease had ended were dissolved"
             );
         }
         Ok(())

@@ -103,7 +103,7 @@ begin
             recovery_attempts = d.recovery_attempts + case when c.pays then 0 else 1 end,
             replay_credit = case when not c.pays then d.replay_credit end,
             replay_credit_at = case when not c.pays then d.replay_credit_at end,
-            status_note = 'its host stopped before the attempt was done'
+            status_note = 'its lease ended before the attempt was settled'
         from (
             select x.dead_letter_id,
                 x.replay_credit is not null and coalesce(x.replay_credit_at <= p_started_at, true) as pays
@@ -120,7 +120,7 @@ begin
                 next_recovery_at = case when d.policy_errors + 1 < p_max_policy_errors
                     then p_now + least(interval '1 minute' * 2 ^ least(d.policy_errors, 10), interval '1 hour') end,
                 deferral = case when d.policy_errors + 1 < p_max_policy_errors then 'policy-error' end,
-                status_note = 'its host stopped while the policy was asked'
+                status_note = 'its lease ended while the policy was asked'
             where d.dead_letter_id = any (p_ids) and d.recovered_at is null and d.recovery_status in (0, 1)
             returning d.dead_letter_id, d.recovery_status = 2 as is_held, d.failure_reason, d.recovery_attempts,
                 d.status_note

@@ -1,7 +1,9 @@
 -- Re-emits a batch and dissolves it, each row for itself. No row: the batch was lost. A dead letter that somebody else
 -- settled meanwhile is left out of the answer. One whose message has died again since is held, and one behind a row of
 -- its stream that stays in the way waits: that takes no attempt, as it takes none when a claim finds out. Rows of
--- p_refused fail without a try, for what p_refusals says; those of p_left are not touched and stay in the batch.
+-- p_refused fail without a try, for what p_refusals says; those of p_left are not touched, stay in a batch like it, and
+-- in the way of those behind them. It has an id of its own: whoever settled the batch and did not hear of it has settled
+-- all that it can.
 create or replace function reprieve_settle_apart(
     p_batch_id uuid,
     p_ids uuid[],
@@ -56,7 +58,7 @@ begin
     end if;
     if p_left <> '{}' then
         insert into wh_recovery_batches (batch_id, owner, generation, phase, ids, streams, started_at, expires_at)
-        select v_batch.batch_id, v_batch.owner, v_batch.generation, v_batch.phase, p_left,
+        select gen_random_uuid(), v_batch.owner, v_batch.generation, v_batch.phase, p_left,
             array(
                 select distinct k.key
                 from wh_dead_letters d,
@@ -106,7 +108,9 @@ begin
         -- What fails is in the way of those behind it when it goes back to Pending, or is held where that counts.
         select array_agg(case when a.in_order then l.key end order by o.n),
             array_agg(
-                a.status = 0 or a.status = 2 and p_held_blocks or l.credit <> coalesce(a.credit, '') order by o.n)
+                a.status = 0 or a.status = 2 and p_held_blocks or l.credit <> coalesce(a.credit, '')
+                    or o.id = any (p_left)
+                order by o.n)
         into v_keys, v_fails_in_the_way
         from unnest(v_open) with ordinality o (id, n)
         join unnest(p_ids, p_credits, p_failure_statuses, p_in_order) as a (id, credit, status, in_order) on a.id = o.id

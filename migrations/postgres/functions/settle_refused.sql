@@ -1,7 +1,7 @@
--- Batches of which the database refuses a dead letter's own change: a trigger, a rule that the row broke before it was
--- made, a damaged page.
+-- Batches of which the database refuses a dead letter's own change: a trigger does, or a rule that the row broke before
+-- it was made.
 
--- What the database says against settling one row by itself, NULL when nothing; the row is left as it is.
+-- What the database says against settling some of the rows by themselves, NULL when nothing; they are left as they are.
 create or replace function reprieve_refusal(
     p_batch_id uuid,
     p_ids uuid[],
@@ -37,8 +37,8 @@ exception
 end
 $$;
 
--- Settles such a batch: each row is tried by itself first. One that is refused fails for it; one that may not fail
--- either stays in the batch until its lease ends, and is told as unsettled.
+-- Settles such a batch. A row that is refused fails for it; one that may not fail either stays in a batch until its lease
+-- ends, and is told as unsettled.
 create or replace function reprieve_settle_refused(
     p_batch_id uuid,
     p_ids uuid[],
@@ -64,22 +64,35 @@ declare
     v_refused uuid[] := '{}';
     v_refusals text[] := '{}';
     v_left uuid[] := '{}';
+    v_from integer[] := array[1];
+    v_to integer[] := array[cardinality(p_ids)];
+    v_first integer;
+    v_last integer;
     v_problem text;
 begin
-    for n in 1 .. cardinality(p_ids) loop
-        v_problem := null;
-        for v_tries in 1 .. 2 loop
-            v_problem := reprieve_refusal(p_batch_id, p_ids[n:n], p_credits[n:n], p_failure_statuses[n:n],
-                p_failure_next[n:n], p_failure_deferrals[n:n], p_decision_ids[n:n], p_attempts[n:n], p_inputs[n:n],
-                p_ruling_places[n:n], p_policy_names, p_policy_digests, p_rules, p_now, v_refused, v_refusals);
-            exit when v_problem is null;
-            if v_tries = 1 then
-                v_refused := v_refused || p_ids[n];
-                v_refusals := v_refusals || v_problem;
-            else
-                v_left := v_left || p_ids[n];
+    -- What is tried is undone again, but not these locks: each try would write them anew.
+    perform from wh_dead_letters d where d.dead_letter_id = any (p_ids) order by d.dead_letter_id for update;
+    -- What is refused is halved until the rows stand alone. Each row is looked at again after it was made to fail.
+    while cardinality(v_from) > 0 loop
+        v_first := v_from[1];
+        v_last := v_to[1];
+        v_problem := reprieve_refusal(p_batch_id, p_ids[v_first:v_last], p_credits[v_first:v_last],
+            p_failure_statuses[v_first:v_last], p_failure_next[v_first:v_last], p_failure_deferrals[v_first:v_last],
+            p_decision_ids[v_first:v_last], p_attempts[v_first:v_last], p_inputs[v_first:v_last],
+            p_ruling_places[v_first:v_last], p_policy_names, p_policy_digests, p_rules, p_now, v_refused, v_refusals);
+        if v_problem is null or v_first = v_last and p_ids[v_first] = any (v_refused) then
+            if v_problem is not null then
+                v_left := v_left || p_ids[v_first];
             end if;
-        end loop;
+            v_from := v_from[2:];
+            v_to := v_to[2:];
+        elsif v_first = v_last then
+            v_refused := v_refused || p_ids[v_first];
+            v_refusals := v_refusals || v_problem;
+        else
+            v_from := array[v_first, (v_first + v_last) / 2 + 1] || v_from[2:];
+            v_to := array[(v_first + v_last) / 2, v_last] || v_to[2:];
+        end if;
     end loop;
     return query
     select s.dead_letter_id, s.outcome, s.problem

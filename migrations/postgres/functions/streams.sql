@@ -131,7 +131,8 @@ $$;
 
 -- Makes the first rows due that wait in these streams; how many. They fall due in the order of their streams, so that
 -- claims meet them in it. A row that somebody else has locked is left to whatever that one does with it: to wait for it
--- here, with other rows locked, could be a deadlock.
+-- here, with other rows locked, could be a deadlock. A stream of which the database refuses that is passed: its rows are
+-- looked at in any case, though later.
 create or replace function reprieve_wake_streams(p_keys text[], p_now timestamptz) returns bigint
 language plpgsql volatile security invoker
 set search_path from current set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off
@@ -140,6 +141,7 @@ as $$
 declare
     v_ids uuid[];
     v_woken bigint;
+    v_middle integer := cardinality(p_keys) / 2;
 begin
     select array_agg(w.dead_letter_id order by w.place) into v_ids
     from (
@@ -157,22 +159,33 @@ begin
     if v_ids is null then
         return 0;
     end if;
-    with free as (
-        select d.dead_letter_id, v.place
-        from unnest(v_ids) with ordinality as v (id, place)
-        join wh_dead_letters d on d.dead_letter_id = v.id
-        -- Not a condition of the index of those that wait: they are looked up by their ids.
-        where d.deferral is not distinct from 'stream' and d.recovered_at is null and d.recovery_status in (0, 1)
-        order by d.dead_letter_id
-        for update of d skip locked
-    )
-    update wh_dead_letters d
-    set next_recovery_at = p_now - (cardinality(v_ids) - free.place) * interval '1 microsecond',
-        deferral = null, status_note = null
-    from free
-    where d.dead_letter_id = free.dead_letter_id;
-    get diagnostics v_woken = row_count;
-    return v_woken;
+    begin
+        with free as (
+            select d.dead_letter_id, v.place
+            from unnest(v_ids) with ordinality as v (id, place)
+            join wh_dead_letters d on d.dead_letter_id = v.id
+            -- Not a condition of the index of those that wait: they are looked up by their ids.
+            where d.deferral is not distinct from 'stream' and d.recovered_at is null and d.recovery_status in (0, 1)
+            order by d.dead_letter_id
+            for update of d skip locked
+        )
+        update wh_dead_letters d
+        set next_recovery_at = p_now - (cardinality(v_ids) - free.place) * interval '1 microsecond',
+            deferral = null, status_note = null
+        from free
+        where d.dead_letter_id = free.dead_letter_id;
+        get diagnostics v_woken = row_count;
+        return v_woken;
+    exception when others then
+        if reprieve_is_infrastructure(sqlstate) then
+            raise;
+        end if;
+        if v_middle = 0 then
+            raise warning 'no row of stream % is made due: %', p_keys[1], sqlerrm;
+            return 0;
+        end if;
+    end;
+    return reprieve_wake_streams(p_keys[:v_middle], p_now) + reprieve_wake_streams(p_keys[v_middle + 1:], p_now);
 end
 $$;
 

@@ -86,39 +86,81 @@ begin
 end
 $$;
 
--- Takes each row whose disposition an application set to RetryNow as one operator's retry.
-create or replace function reprieve_take_retries(p_limit integer, p_now timestamptz) returns bigint
+-- Takes the retries that an application asked for on these rows, which are locked; how many. What the database refuses
+-- is halved until the row stands alone, which is left.
+create or replace function reprieve_take_retries_of(
+    p_ids uuid[],
+    p_now timestamptz,
+    out p_taken bigint, out p_problem text)
 language plpgsql volatile security invoker set search_path from current as $$
+declare
+    v_middle integer := cardinality(p_ids) / 2;
+    v_half record;
+begin
+    update wh_dead_letters d
+    set recovery_status = 0, operator_disposition = 0, next_recovery_at = p_now, deferral = null,
+        replay_credit = '*', replay_credit_at = p_now, status_note = null
+    where d.dead_letter_id = any (p_ids);
+    get diagnostics p_taken = row_count;
+    insert into wh_dead_letter_decisions (dead_letter_id, decided_at, decision, attempt, rule, note)
+    select d.dead_letter_id, p_now, 'retry', d.recovery_attempts, jsonb_build_object('actor', d.operator_actor),
+        d.operator_notes
+    from wh_dead_letters d
+    where d.dead_letter_id = any (p_ids);
+exception when others then
+    if reprieve_is_infrastructure(sqlstate) then
+        raise;
+    end if;
+    p_taken := 0;
+    p_problem := format('%s: %s', p_ids[1], sqlerrm);
+    if v_middle > 0 then
+        select * into v_half from reprieve_take_retries_of(p_ids[:v_middle], p_now);
+        p_taken := v_half.p_taken;
+        p_problem := v_half.p_problem;
+        select * into v_half from reprieve_take_retries_of(p_ids[v_middle + 1:], p_now);
+        p_taken := p_taken + v_half.p_taken;
+        p_problem := coalesce(p_problem, v_half.p_problem);
+    end if;
+end
+$$;
+
+-- Takes each row whose disposition an application set to RetryNow as one operator's retry, in the order of their ids
+-- after p_after: how many, what the database said of one that it did not let be taken, and the last of a full chunk.
+create or replace function reprieve_take_retries(
+    p_after uuid,
+    p_limit integer,
+    p_now timestamptz
+) returns table (taken bigint, problem text, last_id uuid)
+language plpgsql volatile security invoker set search_path from current as $$
+#variable_conflict use_column
 declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
     v_ids uuid[];
-    v_taken bigint;
+    v_looked_at integer;
 begin
+    select array_agg(x.dead_letter_id order by x.dead_letter_id) into v_ids
+    from (
+        select d.dead_letter_id from wh_dead_letters d
+        where d.operator_disposition = 1 and d.recovered_at is null and (p_after is null or d.dead_letter_id > p_after)
+            and d.dead_letter_id not in (
+                select unnest(b.ids) from wh_recovery_batches b where b.expires_at > v_now)
+        order by d.dead_letter_id
+        limit p_limit
+    ) x;
+    v_looked_at := cardinality(v_ids);
+    last_id := case when v_looked_at = p_limit then v_ids[v_looked_at] end;
     select array_agg(l.dead_letter_id) into v_ids
     from (
         select d.dead_letter_id from wh_dead_letters d
-        where d.dead_letter_id in (
-                select x.dead_letter_id from wh_dead_letters x
-                where x.operator_disposition = 1 and x.recovered_at is null
-                    and x.dead_letter_id not in (
-                        select unnest(b.ids) from wh_recovery_batches b where b.expires_at > v_now)
-                order by x.dead_letter_id
-                limit p_limit)
-            and d.operator_disposition = 1 and d.recovered_at is null
+        where d.dead_letter_id = any (v_ids) and d.operator_disposition = 1 and d.recovered_at is null
         order by d.dead_letter_id
         for update
     ) l;
-    update wh_dead_letters d
-    set recovery_status = 0, operator_disposition = 0, next_recovery_at = v_now, deferral = null,
-        replay_credit = '*', replay_credit_at = v_now, status_note = null
-    where d.dead_letter_id = any (v_ids);
-    get diagnostics v_taken = row_count;
-    insert into wh_dead_letter_decisions (dead_letter_id, decided_at, decision, attempt, rule, note)
-    select d.dead_letter_id, v_now, 'retry', d.recovery_attempts, jsonb_build_object('actor', d.operator_actor),
-        d.operator_notes
-    from wh_dead_letters d
-    where d.dead_letter_id = any (v_ids);
-    return v_taken;
+    taken := 0;
+    if v_ids is not null then
+        select t.p_taken, t.p_problem into taken, problem from reprieve_take_retries_of(v_ids, v_now) t;
+    end if;
+    return next;
 end
 $$;
 

@@ -23,7 +23,7 @@ pub(crate) const SWEEP: &str = "\
     select swept as rows, looked_at, last_at::text as last_at, last_id \
     from reprieve_sweep($1, $2, make_interval(secs => $3), $4, $5, $6::text::timestamptz, $7, $8)";
 
-pub(crate) const TAKE_RETRIES: &str = "select reprieve_take_retries($1, $2) as changed";
+pub(crate) const TAKE_RETRIES: &str = "select taken, problem, last_id from reprieve_take_retries($1, $2, $3)";
 
 pub(crate) const CLEAR_DEFERRALS: &str = "\
     select looked_at, cleared, last_id::text as last_id \
@@ -90,15 +90,20 @@ impl PostgresStore {
     }
 
     pub(super) async fn take_retries(&self, now: Option<Timestamp>) -> Result<u64> {
-        let mut total = 0;
+        let action = "take operators' retries";
+        let unread = |problem| StoreError::Database { action, problem };
+        let (mut total, mut refused, mut after) = (0, None, None::<Uuid>);
         loop {
-            let query = self.query(TAKE_RETRIES).bind(CHUNK).bind(now.map(sql_time));
-            let taken = self.changed("take operators' retries", query).await?;
-            if taken == 0 {
-                return Ok(total);
+            let query = self.query(TAKE_RETRIES).bind(after).bind(CHUNK).bind(now.map(sql_time));
+            let row = self.row(action, query).await?;
+            total += get::<i64>(&row, "taken").map_err(unread)?;
+            refused = refused.or(get::<Option<String>>(&row, "problem").map_err(unread)?);
+            after = get(&row, "last_id").map_err(unread)?;
+            if after.is_none() {
+                break;
             }
-            total += taken;
         }
+        refused.map_or(Ok(u64::try_from(total).unwrap_or(0)), |problem| Err(unread(problem)))
     }
 
     pub(super) async fn clear_deferrals(&self, request: &ClearDeferrals<'_>) -> Result<Cleared> {

@@ -13,19 +13,36 @@ use super::values::{Cell, json_ids, time_text};
 use crate::model::time::later;
 use crate::store::Result;
 
+/// The streams of a list of rows, as a list.
+macro_rules! streams_of {
+    ($ids:literal) => {
+        concat!(
+            "(select json_group_array(distinct ",
+            stream_key!(),
+            ") from wh_dead_letters d where d.dead_letter_id in (select value from json_each(",
+            $ids,
+            ")) and ",
+            stream_key!(),
+            " is not null)"
+        )
+    };
+}
+
 const READ: &str = "select ids from wh_recovery_batches where batch_id = ? and phase = ?";
 const STREAMS: &str = "select e.value from wh_recovery_batches b, json_each(b.streams) e where b.batch_id = ?";
 pub(super) const DELETE: &str = "delete from wh_recovery_batches where batch_id = ?";
 /// The streams of the rows that are let go are free for others from now on.
 pub(super) const START_RECOVERING: &str = concat!(
-    "update wh_recovery_batches set phase = 'recovering', ids = ?1, streams = (\
-     select json_group_array(distinct ",
-    stream_key!(),
-    ") from wh_dead_letters d where d.dead_letter_id in (select value from json_each(?1)) and ",
-    stream_key!(),
-    " is not null) where batch_id = ?2"
+    "update wh_recovery_batches set phase = 'recovering', ids = ?1, streams = ",
+    streams_of!("?1"),
+    " where batch_id = ?2"
 );
-const KEEP: &str = "update wh_recovery_batches set ids = ?2 where batch_id = ?1";
+/// Under another id: whoever settled it and did not hear of it has settled all that it can.
+const KEEP: &str = concat!(
+    "update wh_recovery_batches set batch_id = ?1, ids = ?2, streams = ",
+    streams_of!("?2"),
+    " where batch_id = ?3"
+);
 const RENEW: &str = "update wh_recovery_batches set expires_at = ? where batch_id = ?";
 
 pub(super) const STATEMENTS: &[(&str, &str)] = &[
@@ -72,7 +89,8 @@ pub(super) async fn keep(
     let query = if ids.is_empty() {
         sqlx::query(DELETE).bind(batch_id.to_string())
     } else {
-        sqlx::query(KEEP).bind(batch_id.to_string()).bind(json_ids(ids.iter().copied()))
+        let kept = Uuid::now_v7().to_string();
+        sqlx::query(KEEP).bind(kept).bind(json_ids(ids.iter().copied())).bind(batch_id.to_string())
     };
     query.execute(conn).await.map(drop)
 }

@@ -18,6 +18,7 @@ mod decisions;
 mod due;
 mod fault;
 mod free_rows;
+mod guard;
 mod host_lock;
 mod import;
 mod inherit;

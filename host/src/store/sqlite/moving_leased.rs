@@ -3,15 +3,12 @@
 use super::SqliteStore;
 use super::catalogue;
 use super::connect::Write;
-use super::fault::{describe, is_infrastructure};
+use super::fault::describe;
+use super::guard;
 use super::moving::{cell, move_row};
 use super::values::Cell;
 use crate::store::perspective::{DoomedRow, LeasedMove, LeasedMoves};
 use crate::store::{Move, Result};
-
-const SAVEPOINT: &str = "savepoint leased_move";
-const RELEASE: &str = "release leased_move";
-const ROLL_BACK: &str = "rollback to leased_move";
 
 /// See [`crate::store::PerspectiveStore::move_leased`].
 pub(super) async fn move_leased(store: &SqliteStore, moves: &LeasedMoves<'_>) -> Result<Vec<LeasedMove>> {
@@ -34,17 +31,10 @@ async fn move_apart(
     moves: &LeasedMoves<'_>,
     row: &DoomedRow,
 ) -> std::result::Result<LeasedMove, sqlx::Error> {
-    sqlx::query(SAVEPOINT).execute(&mut write.conn).await?;
-    let outcome = match move_if_owned(write, moves, row).await {
-        Ok(outcome) => outcome,
-        Err(error) if is_infrastructure(&error) => return Err(error),
-        Err(error) => {
-            sqlx::query(ROLL_BACK).execute(&mut write.conn).await?;
-            LeasedMove::Failed(describe(&error))
-        }
-    };
-    sqlx::query(RELEASE).execute(&mut write.conn).await?;
-    Ok(outcome)
+    guard::open(&mut write.conn).await?;
+    let moved = move_if_owned(write, moves, row).await;
+    let moved = guard::close(&mut write.conn, Some(row.source_id), moved).await.map_err(|stop| stop.error)?;
+    Ok(moved.unwrap_or_else(|error| LeasedMove::Failed(describe(&error))))
 }
 
 async fn move_if_owned(

@@ -7,6 +7,7 @@ use sqlx::Row as _;
 use super::SqliteStore;
 use super::connect::Write;
 use super::decisions;
+use super::guard;
 use super::rows::live_ids;
 use super::values::{Cell, time_text};
 use crate::store::passes::CHUNK;
@@ -72,19 +73,30 @@ pub(super) async fn take_operator_retries(store: &SqliteStore, now: Option<Times
         return Ok(0);
     }
     let mut write = store.write(now).await?;
-    let taken = take(&mut write).await.map_err(failed)?;
+    let (taken, refused) = take(&mut write).await.map_err(failed)?;
     write.commit().await?;
-    Ok(taken)
+    refused.map_or(Ok(taken), |error| Err(failed(error)))
 }
 
-async fn take(write: &mut Write<'_>) -> std::result::Result<u64, sqlx::Error> {
+/// How many were taken, and what the database said of one that it did not let be taken.
+async fn take(write: &mut Write<'_>) -> std::result::Result<(u64, Option<sqlx::Error>), sqlx::Error> {
     let rows = sqlx::query(ASKED).bind(time_text(write.now)).fetch_all(&mut write.conn).await?;
-    let mut taken = 0;
+    let (mut taken, mut refused) = (0, None);
     for row in &rows {
         let id = Cell::at(row, 0).into_text().unwrap_or_default();
-        let query = sqlx::query(RETRY).bind(time_text(write.now)).bind(id.clone());
-        taken += query.execute(&mut write.conn).await?.rows_affected();
-        decisions::record_request(write, &id, OperatorVerb::Retry.name()).await?;
+        guard::open(&mut write.conn).await?;
+        let tried = take_one(write, &id).await;
+        match guard::close(&mut write.conn, None, tried).await.map_err(|stop| stop.error)? {
+            Ok(rows) => taken += rows,
+            Err(error) => refused = Some(error),
+        }
     }
+    Ok((taken, refused))
+}
+
+async fn take_one(write: &mut Write<'_>, id: &str) -> std::result::Result<u64, sqlx::Error> {
+    let query = sqlx::query(RETRY).bind(time_text(write.now)).bind(id.to_owned());
+    let taken = query.execute(&mut write.conn).await?.rows_affected();
+    decisions::record_request(write, id, OperatorVerb::Retry.name()).await?;
     Ok(taken)
 }

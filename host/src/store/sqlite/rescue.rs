@@ -1,5 +1,6 @@
 //! Dissolving the batches of hosts that died.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use jiff::Timestamp;
@@ -10,7 +11,8 @@ use super::SqliteStore;
 use super::batch::{self, parse_ids};
 use super::connect::Write;
 use super::decisions;
-use super::fault::{describe, is_infrastructure};
+use super::fault::describe;
+use super::guard::{self, Stop};
 use super::streams;
 use super::values::{Cell, json_ids, time_text};
 use crate::model::decision::after_policy_error;
@@ -25,12 +27,12 @@ const COUNT_ATTEMPT: &str = "update wh_dead_letters set last_recovery_at = ?1, \
     recovery_attempts = recovery_attempts + (replay_credit is null or coalesce(replay_credit_at > ?3, 0)), \
     replay_credit = case when replay_credit_at > ?3 then replay_credit end, \
     replay_credit_at = case when replay_credit_at > ?3 then replay_credit_at end, \
-    status_note = 'its host stopped before the attempt was done' \
+    status_note = 'its lease ended before the attempt was settled' \
     where dead_letter_id = ?2 and recovery_status < 2 and recovered_at is null";
 const POLICY_ERRORS: &str = "select policy_errors, failure_reason from wh_dead_letters where dead_letter_id = ? \
     and recovery_status < 2 and recovered_at is null";
 const COUNT_POLICY_ERROR: &str = "update wh_dead_letters set policy_errors = ?, recovery_status = ?, \
-    next_recovery_at = ?, deferral = ?, status_note = 'its host stopped while the policy was asked' \
+    next_recovery_at = ?, deferral = ?, status_note = 'its lease ended while the policy was asked' \
     where dead_letter_id = ?";
 
 const HELD: &str = "select dead_letter_id from wh_dead_letters where dead_letter_id in (select value from json_each(?)) \
@@ -48,21 +50,35 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
 pub(super) async fn rescue(store: &SqliteStore, max_policy_errors: u32, now: Option<Timestamp>) -> Result<Rescued> {
     // Only one host recovers at a time, so the batches that it finds when it starts belong to dead ones.
     let all = store.orphans.load(Ordering::Acquire);
-    let mut write = store.write(now).await?;
-    let rescued = rescue_in(&mut write, max_policy_errors, all).await;
-    let rescued = rescued.map_err(|error| store.fault.of("rescue expired batches", error))?;
-    write.commit().await?;
+    let mut passed = HashSet::new();
+    let rescued = loop {
+        let mut write = store.write(now).await?;
+        match rescue_in(&mut write, max_policy_errors, all, &passed).await {
+            Ok(rescued) => {
+                write.commit().await?;
+                break rescued;
+            }
+            // Begun anew without it.
+            Err(Stop { row: Some(row), error }) if passed.insert(row) => tell_refused(row, &error),
+            Err(stop) => return Err(store.fault.of("rescue expired batches", stop.error)),
+        }
+    };
     if all {
         store.orphans.store(false, Ordering::Release);
     }
     Ok(rescued)
 }
 
+fn tell_refused(dead_letter_id: Uuid, error: &sqlx::Error) {
+    tracing::warn!(%dead_letter_id, problem = describe(error), "the database refuses to change this dead letter");
+}
+
 async fn rescue_in(
     write: &mut Write<'_>,
     max_policy_errors: u32,
     all: bool,
-) -> std::result::Result<Rescued, sqlx::Error> {
+    passed: &HashSet<Uuid>,
+) -> std::result::Result<Rescued, Stop> {
     let expired = sqlx::query(EXPIRED).bind(time_text(write.now)).bind(all).fetch_all(&mut write.conn).await?;
     let mut rescued = Rescued::default();
     let mut undecided = Vec::new();
@@ -71,20 +87,18 @@ async fn rescue_in(
         sqlx::query(batch::DELETE).bind(text(0)).execute(&mut write.conn).await?;
         rescued.batches += 1;
         let recovering = text(1) == batch::Phase::Recovering.name();
-        for id in parse_ids(&text(2)) {
+        for id in parse_ids(&text(2)).into_iter().filter(|id| !passed.contains(id)) {
+            guard::open(&mut write.conn).await?;
             let counted = if recovering {
-                count_attempt(write, id, row, &mut rescued).await
+                count_attempt(write, id, row).await
             } else {
                 undecided.push(id);
-                count_policy_error(write, id, max_policy_errors, &mut rescued).await
+                count_policy_error(write, id, max_policy_errors).await
             };
-            match counted {
+            match guard::close(&mut write.conn, Some(id), counted).await? {
+                Ok(counted) => rescued.add(counted),
                 // It keeps no other from being counted.
-                Err(error) if !is_infrastructure(&error) => {
-                    let problem = describe(&error);
-                    tracing::warn!(dead_letter_id = %id, problem, "the database refuses to change this dead letter");
-                }
-                counted => counted?,
+                Err(error) => tell_refused(id, &error),
             }
         }
     }
@@ -96,27 +110,37 @@ async fn rescue_in(
     Ok(rescued)
 }
 
+/// What was counted on one row.
+#[derive(Default)]
+struct Counted {
+    attempts: u64,
+    policy_errors: u64,
+    held: Option<FailureReason>,
+}
+
+impl Rescued {
+    fn add(&mut self, row: Counted) {
+        self.attempts += row.attempts;
+        self.policy_errors += row.policy_errors;
+        self.held.extend(row.held);
+    }
+}
+
 async fn count_attempt(
     write: &mut Write<'_>,
     id: Uuid,
     batch: &SqliteRow,
-    rescued: &mut Rescued,
-) -> std::result::Result<(), sqlx::Error> {
+) -> std::result::Result<Counted, sqlx::Error> {
     let started = Cell::at(batch, 3).into_text().unwrap_or_default();
     let query = sqlx::query(COUNT_ATTEMPT).bind(time_text(write.now)).bind(id.to_string()).bind(started);
-    rescued.attempts += query.execute(&mut write.conn).await?.rows_affected();
-    Ok(())
+    let attempts = query.execute(&mut write.conn).await?.rows_affected();
+    Ok(Counted { attempts, ..Counted::default() })
 }
 
-async fn count_policy_error(
-    write: &mut Write<'_>,
-    id: Uuid,
-    max: u32,
-    rescued: &mut Rescued,
-) -> std::result::Result<(), sqlx::Error> {
+async fn count_policy_error(write: &mut Write<'_>, id: Uuid, max: u32) -> std::result::Result<Counted, sqlx::Error> {
     let row = sqlx::query(POLICY_ERRORS).bind(id.to_string()).fetch_optional(&mut write.conn).await?;
     let Some(row) = row else {
-        return Ok(());
+        return Ok(Counted::default());
     };
     let number = |index| Cell::at(&row, index).integer().and_then(|number| i32::try_from(number).ok());
     let errors = number(0).unwrap_or(0).saturating_add(1);
@@ -129,10 +153,10 @@ async fn count_policy_error(
         .bind(id.to_string())
         .execute(&mut write.conn)
         .await?;
-    rescued.policy_errors += 1;
+    let mut held = None;
     if standing.status == RecoveryStatus::HoldForReview {
         decisions::record_hold(write, id).await?;
-        rescued.held.push(number(1).map_or(FailureReason::UNKNOWN, FailureReason));
+        held = Some(number(1).map_or(FailureReason::UNKNOWN, FailureReason));
     }
-    Ok(())
+    Ok(Counted { policy_errors: 1, held, ..Counted::default() })
 }

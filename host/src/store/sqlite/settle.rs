@@ -8,7 +8,8 @@ use super::SqliteStore;
 use super::batch::{self, Phase};
 use super::connect::Write;
 use super::decisions;
-use super::fault::{describe, is_infrastructure};
+use super::fault::describe;
+use super::guard::{self, Stop};
 use super::line::Line;
 use super::rows::with_generation;
 use super::source::{Asked, Emission, Tables, re_emit, refuse};
@@ -55,26 +56,10 @@ struct Refused {
 }
 
 impl Refused {
-    /// Whether there is another way to settle the row that the error is of.
-    fn learn(&mut self, stop: &Stop) -> bool {
-        match stop.row {
-            Some(row) if !is_infrastructure(&stop.error) => {
-                self.problems.insert(row, describe(&stop.error)).is_none() || self.left.insert(row)
-            }
-            _ => false,
+    fn learn(&mut self, row: Uuid, error: &sqlx::Error) {
+        if self.problems.insert(row, describe(error)).is_some() {
+            self.left.insert(row);
         }
-    }
-}
-
-/// What ended a transaction, and the row that it was about.
-struct Stop {
-    row: Option<Uuid>,
-    error: sqlx::Error,
-}
-
-impl From<sqlx::Error> for Stop {
-    fn from(error: sqlx::Error) -> Self {
-        Self { row: None, error }
     }
 }
 
@@ -83,13 +68,13 @@ pub(super) async fn settle(store: &SqliteStore, request: &Settle<'_>) -> Result<
     let mut refused = Refused::default();
     loop {
         let mut write = store.write(request.now).await?;
-        match settle_in(&mut write, request, &refused).await {
+        match settle_in(&mut write, request, &mut refused).await {
             Ok(settled) => {
                 write.commit().await?;
                 return Ok(settled);
             }
-            // Begun anew without the row that it took.
-            Err(stop) if refused.learn(&stop) => {}
+            // Begun anew: the row fails then, or is left.
+            Err(Stop { row: Some(row), error }) if !refused.left.contains(&row) => refused.learn(row, &error),
             Err(stop) => return Err(store.fault.of("settle a batch", stop.error)),
         }
     }
@@ -98,7 +83,7 @@ pub(super) async fn settle(store: &SqliteStore, request: &Settle<'_>) -> Result<
 async fn settle_in(
     write: &mut Write<'_>,
     request: &Settle<'_>,
-    refused: &Refused,
+    refused: &mut Refused,
 ) -> std::result::Result<Vec<Settled>, Stop> {
     let lost = |attempt: &Attempt| Settled { dead_letter_id: attempt.dead_letter_id, outcome: Outcome::Lost };
     let Some(ids) = batch::ids(&mut write.conn, request.batch_id, Phase::Recovering).await? else {
@@ -106,7 +91,6 @@ async fn settle_in(
     };
     let ids: HashSet<Uuid> = ids.into_iter().collect();
     let streams = batch::streams(&mut write.conn, request.batch_id).await?;
-    batch::keep(&mut write.conn, request.batch_id, &refused.left).await?;
     let mut tables = Tables::default();
     let mut settled = Vec::with_capacity(request.attempts.len());
     let mut line = Line::new(request.streams);
@@ -115,8 +99,7 @@ async fn settle_in(
         let outcome = if line.keeps_back(write, attempt).await? {
             Outcome::Blocked
         } else if ids.contains(&id) {
-            let settled = settle_row(write, &mut tables, attempt, refused).await;
-            let (outcome, stands) = settled.map_err(|error| Stop { row: Some(id), error })?;
+            let (outcome, stands) = settle_row(write, &mut tables, attempt, refused).await?;
             if outcome != Outcome::Superseded {
                 line.pass(write, attempt, stands).await?;
             }
@@ -126,24 +109,45 @@ async fn settle_in(
         };
         settled.push(Settled { dead_letter_id: id, outcome });
     }
+    batch::keep(&mut write.conn, request.batch_id, &refused.left).await?;
     line.end(write, request.attempts, streams).await?;
     Ok(settled)
 }
 
 /// What became of an attempt, and the status of a row that was not inserted and that nobody else has settled.
+type Turn = (Outcome, Option<RecoveryStatus>);
+
+/// Settles a row; where the database refuses that, as a failed one; where it refuses that too, not at all.
 async fn settle_row(
     write: &mut Write<'_>,
     tables: &mut Tables,
     attempt: &Attempt,
-    refused: &Refused,
-) -> std::result::Result<(Outcome, Option<RecoveryStatus>), sqlx::Error> {
+    refused: &mut Refused,
+) -> std::result::Result<Turn, Stop> {
     let id = attempt.dead_letter_id;
-    let problem = refused.problems.get(&id);
-    if let Some(problem) = problem.filter(|_| refused.left.contains(&id)) {
-        return Ok((Outcome::Unsettled(problem.clone()), Some(attempt.on_failure.status)));
+    while !refused.left.contains(&id) {
+        guard::open(&mut write.conn).await?;
+        let tried = turn(write, tables, attempt, refused.problems.get(&id)).await;
+        match guard::close(&mut write.conn, Some(id), tried).await? {
+            Ok(turn) => return Ok(turn),
+            Err(error) => refused.learn(id, &error),
+        }
     }
+    // It stays open, and so in the way of those behind it.
+    let problem = refused.problems.get(&id).cloned().unwrap_or_default();
+    Ok((Outcome::Unsettled(problem), Some(RecoveryStatus::Pending)))
+}
+
+/// Makes the attempt, or fails it for a problem that is known.
+async fn turn(
+    write: &mut Write<'_>,
+    tables: &mut Tables,
+    attempt: &Attempt,
+    problem: Option<&String>,
+) -> std::result::Result<Turn, sqlx::Error> {
+    let id = attempt.dead_letter_id;
     let Emission { outcome, note, credit } = match problem {
-        Some(problem) => refuse(&mut write.conn, id, problem).await?,
+        Some(problem) => refuse(&mut write.conn, id, Asked::ByPolicy, problem).await?,
         None => re_emit(&mut write.conn, tables, id, Asked::ByPolicy, write.now).await?,
     };
     let held = Standing { status: RecoveryStatus::HoldForReview, next_recovery_at: None, deferral: None };

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::body::{Members, is_in_envelope};
 use super::catalogue::{self, Column};
 use super::fault::{describe, is_infrastructure};
+use super::guard;
 use super::values::{Cell, time_text};
 use crate::model::text::clean;
 use crate::model::{SourceTable, notes};
@@ -24,9 +25,6 @@ pub(super) const BODY: &str = "select d.source_table, d.source_id, d.stream_id, 
     from wh_dead_letters d where d.dead_letter_id = ? and d.recovery_status < 2 and d.recovered_at is null \
     and (? or d.operator_disposition not in (2, 3))";
 pub(super) const EVENT_EXISTS: &str = "select 1 from wh_event_store where event_id in (?, ?)";
-pub(super) const SAVEPOINT: &str = "savepoint re_emission";
-pub(super) const RELEASE: &str = "release re_emission";
-pub(super) const ROLL_BACK: &str = "rollback to re_emission";
 
 pub(super) const STATEMENTS: &[(&str, &str)] = &[("source::BODY", BODY), ("source::EVENT_EXISTS", EVENT_EXISTS)];
 
@@ -76,10 +74,10 @@ async fn body(conn: &mut SqliteConnection, id: Uuid, asked: Asked) -> Result<Opt
     sqlx::query(BODY).bind(id.to_string()).bind(asked == Asked::ByName).fetch_optional(conn).await
 }
 
-/// Inserts the source row of a dead letter that is open, in a transaction of the caller's; of any other it is lost.
+/// Inserts the source row of a dead letter that is open, guarded by the caller; of any other it is lost.
 /// An older death of a message that has died again is superseded, and nothing is inserted.
 ///
-/// A row that cannot be inserted leaves the transaction as it was and is an outcome. After an error the transaction is
+/// A row that cannot be inserted leaves what is guarded as it was and is an outcome. After an error the transaction is
 /// over: the system's, or one of this row that took it along.
 pub(super) async fn re_emit(
     conn: &mut SqliteConnection,
@@ -95,7 +93,6 @@ pub(super) async fn re_emit(
     if let Some(newer) = Cell::named(&row, "newer").into_text() {
         return Ok(Emission::new(Outcome::Superseded, Some(notes::superseded(newer))));
     }
-    sqlx::query(SAVEPOINT).execute(&mut *conn).await?;
     let (mut emission, refused) = match insert(conn, tables, &row, now).await {
         Ok(emission) => (emission, None),
         Err(Refusal::System(error)) => return Err(error),
@@ -103,19 +100,23 @@ pub(super) async fn re_emit(
         Err(Refusal::Row(problem)) => (Emission::failed(&problem), None),
     };
     if emission.outcome != Outcome::Recovered
-        && let Err(error) = sqlx::query(ROLL_BACK).execute(&mut *conn).await
+        && let Err(error) = guard::undo(&mut *conn).await
     {
         // A trigger may roll the whole transaction back.
         return Err(refused.unwrap_or(error));
     }
-    sqlx::query(RELEASE).execute(&mut *conn).await?;
     emission.credit = Cell::named(&row, "replay_credit").into_text();
     Ok(emission)
 }
 
 /// The same for a dead letter that is known to fail, without a try.
-pub(super) async fn refuse(conn: &mut SqliteConnection, id: Uuid, problem: &str) -> Result<Emission, sqlx::Error> {
-    Ok(body(conn, id, Asked::ByPolicy).await?.map_or_else(
+pub(super) async fn refuse(
+    conn: &mut SqliteConnection,
+    id: Uuid,
+    asked: Asked,
+    problem: &str,
+) -> Result<Emission, sqlx::Error> {
+    Ok(body(conn, id, asked).await?.map_or_else(
         || Emission::new(Outcome::Lost, None),
         |row| Emission { credit: Cell::named(&row, "replay_credit").into_text(), ..Emission::failed(problem) },
     ))
@@ -157,13 +158,7 @@ async fn insert(
     let insert = format!("insert into {table} ({names}) values ({places}) on conflict do nothing");
     let mut query = sqlx::query(AssertSqlSafe(insert));
     for (_, cell) in values {
-        query = match cell {
-            Cell::Null => query.bind(None::<String>),
-            Cell::Integer(number) => query.bind(number),
-            Cell::Real(number) => query.bind(number),
-            Cell::Text(text) => query.bind(text),
-            Cell::BrokenText(bytes) | Cell::Blob(bytes) => query.bind(bytes),
-        };
+        query = cell.bind_to(query);
     }
     if query.execute(conn).await?.rows_affected() > 0 {
         return Ok(Emission::new(Outcome::Recovered, None));

@@ -9,6 +9,8 @@ use uuid::Uuid;
 use super::SqliteStore;
 use super::claim::stream_key;
 use super::connect::Write;
+use super::fault::describe;
+use super::guard;
 use super::values::{Cell, json_ids, json_list, time_text};
 use crate::model::decision::Predecessor;
 use crate::store::streams::WOKEN_AT_ONCE;
@@ -179,16 +181,34 @@ pub(super) async fn wake_behind(write: &mut Write<'_>, ids: impl IntoIterator<It
     wake(write, &keys).await
 }
 
-/// Makes the first rows due that wait in these streams; how many.
+/// Makes the first rows due that wait in these streams; how many. A stream of which the database refuses that is passed:
+/// its rows are looked at in any case, though later.
 pub(super) async fn wake(write: &mut Write<'_>, keys: &[String]) -> Read<u64> {
     let each = u32::try_from((WOKEN_AT_ONCE / keys.len().max(1)).max(1)).unwrap_or(u32::MAX);
     let mut waiters = Vec::new();
     for key in keys {
         let rows = sqlx::query(WAITERS).bind(key.clone()).bind(each).fetch_all(&mut write.conn).await?;
-        waiters.extend(rows.iter().filter_map(|row| Cell::at(row, 0).into_text()));
+        let ids: Vec<String> = rows.iter().filter_map(|row| Cell::at(row, 0).into_text()).collect();
+        waiters.push((key, ids));
     }
+    let (mut woken, mut behind) = (0, 0);
+    for (key, ids) in waiters.into_iter().rev().filter(|(_, ids)| !ids.is_empty()) {
+        let first = behind;
+        behind += i64::try_from(ids.len()).unwrap_or(i64::MAX);
+        guard::open(&mut write.conn).await?;
+        let tried = wake_rows(write, ids, first).await;
+        match guard::close(&mut write.conn, None, tried).await.map_err(|stop| stop.error)? {
+            Ok(rows) => woken += rows,
+            Err(error) => tracing::warn!(stream = key, problem = describe(&error), "no row of a stream is made due"),
+        }
+    }
+    Ok(woken)
+}
+
+/// Makes rows due, the last of them so many microseconds ago, and each before it one earlier; how many.
+async fn wake_rows(write: &mut Write<'_>, ids: Vec<String>, last: i64) -> Read<u64> {
     let mut woken = 0;
-    for (behind, id) in (0..).zip(waiters.into_iter().rev()) {
+    for (behind, id) in (last..).zip(ids.into_iter().rev()) {
         let due_at = write.now.checked_sub(SignedDuration::from_micros(behind)).unwrap_or(write.now);
         let query = sqlx::query(WAKE).bind(time_text(due_at)).bind(id);
         woken += query.execute(&mut write.conn).await?.rows_affected();

@@ -5,8 +5,10 @@ use uuid::Uuid;
 
 use super::SqliteStore;
 use super::connect::Write;
+use super::fault::{describe, is_infrastructure};
+use super::guard;
 use super::rows::{columns, live_ids, read, with_generation};
-use super::source::{Asked, Tables, re_emit};
+use super::source::{Asked, Tables, re_emit, refuse};
 use super::streams;
 use super::values::time_text;
 use crate::model::RecoveryStatus;
@@ -67,9 +69,18 @@ pub(super) async fn fetch_due(store: &SqliteStore, now: Option<Timestamp>, max: 
 
 /// See [`crate::store::Verbs::recover_dead_letter`].
 pub(super) async fn recover(store: &SqliteStore, id: Uuid, now: Option<Timestamp>) -> Result<bool> {
-    let mut write = store.write(now).await?;
     let failed = |error| store.fault.of("recover a dead letter", error);
-    let outcome = recover_in(&mut write, id).await.map_err(failed)?;
+    let mut write = store.write(now).await?;
+    let outcome = match recover_in(&mut write, id, None).await {
+        Err(error) if !is_infrastructure(&error) => {
+            // A trigger took the transaction along, or the row may not be settled: it fails for it.
+            drop(write);
+            write = store.write(now).await?;
+            recover_in(&mut write, id, Some(&describe(&error))).await
+        }
+        outcome => outcome,
+    }
+    .map_err(failed)?;
     let woken = match outcome {
         Outcome::Lost | Outcome::Failed(_) | Outcome::Blocked | Outcome::Unsettled(_) => 0,
         Outcome::Recovered | Outcome::SourcePresent | Outcome::Gone | Outcome::Superseded => {
@@ -83,12 +94,20 @@ pub(super) async fn recover(store: &SqliteStore, id: Uuid, now: Option<Timestamp
     Ok(outcome == Outcome::Recovered)
 }
 
-async fn recover_in(write: &mut Write<'_>, id: Uuid) -> std::result::Result<Outcome, sqlx::Error> {
+async fn recover_in(
+    write: &mut Write<'_>,
+    id: Uuid,
+    problem: Option<&str>,
+) -> std::result::Result<Outcome, sqlx::Error> {
     let query = sqlx::query(RECOVERABLE).bind(id.to_string()).bind(time_text(write.now));
     if query.fetch_optional(&mut write.conn).await?.is_none() {
         return Ok(Outcome::Lost);
     }
-    let emission = re_emit(&mut write.conn, &mut Tables::default(), id, Asked::ByName, write.now).await?;
+    guard::open(&mut write.conn).await?;
+    let emission = match problem {
+        Some(problem) => refuse(&mut write.conn, id, Asked::ByName, problem).await?,
+        None => re_emit(&mut write.conn, &mut Tables::default(), id, Asked::ByName, write.now).await?,
+    };
     let update = match &emission.outcome {
         Outcome::Recovered => RECOVERED,
         Outcome::SourcePresent | Outcome::Gone => REFUSED,
