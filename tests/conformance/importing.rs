@@ -1,5 +1,6 @@
 //! Bringing dead letters in.
 
+use jiff::{SignedDuration, Timestamp};
 use reprieve::model::{Deferral, Disposition, FailureReason, RecoveryStatus, SourceTable};
 use reprieve::store::{Import, Imported, NewDeadLetter};
 use serde_json::{Value, json};
@@ -129,6 +130,21 @@ on_both_stores! {
             incarnations.push(store.letter(id(n)).await.incarnation);
         }
         assert_eq!(incarnations, [1, 2, 3]);
+    }
+
+    async fn a_death_without_a_time_is_older_than_one_that_lies_ahead(store: Backend) {
+        let in_an_hour = Timestamp::now() + SignedDuration::from_hours(1);
+        for (n, now, ahead) in [(1, Some(at(500)), at(600)), (3, None, in_an_hour)] {
+            let mut rows = [import_line(n), import_line(n + 1)];
+            rows[0].dead_lettered_at = Some(ahead);
+            (rows[1].dead_lettered_at, rows[1].source_id) = (None, rows[0].source_id);
+
+            store.import(&Import { rows: &rows, now }).await.unwrap();
+
+            let (dated, undated) = (store.letter(id(n)).await, store.letter(id(n + 1)).await);
+            assert!(undated.dead_lettered_at < dated.dead_lettered_at);
+            assert_eq!((undated.incarnation, dated.incarnation), (1, 2), "{now:?}");
+        }
     }
 
     async fn an_envelope_keeps_its_numbers_and_is_re_emitted(store: Backend) {

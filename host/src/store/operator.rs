@@ -114,10 +114,10 @@ pub struct Import<'a> {
 
 impl<'a> Import<'a> {
     /// The rows in the order of their deaths, whatever their order in the file: a later death of a message is to find
-    /// the earlier ones. One without a time dies now.
-    pub(super) fn by_death(&self) -> Vec<&'a NewDeadLetter> {
+    /// the earlier ones. One without a time dies `now`.
+    pub(super) fn by_death(&self, now: Timestamp) -> Vec<&'a NewDeadLetter> {
         let mut rows: Vec<_> = self.rows.iter().collect();
-        rows.sort_by_key(|row| row.dead_lettered_at.unwrap_or(Timestamp::MAX));
+        rows.sort_by_key(|row| row.dead_lettered_at.unwrap_or(now));
         rows
     }
 }

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgConnection, PgPoolOptions, PgRow};
 use sqlx::query::Query;
@@ -10,6 +11,7 @@ use sqlx::{ConnectOptions, Connection, Postgres, Transaction};
 use tokio::time::timeout;
 
 use super::error::{at_connect, refused};
+use super::rows::time;
 use super::warm::Warm;
 use super::{PostgresOptions, PostgresStore};
 use crate::store::open::redact;
@@ -25,6 +27,8 @@ const TRUSTED_FOR: Duration = Duration::from_secs(1);
 const KEPT_FREE: u32 = 2;
 /// How long it may take to answer then. There may be several to be tried within the time that a call waits.
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
+
+pub(crate) const NOW: &str = "select clock_timestamp() as now";
 
 impl PostgresStore {
     /// Connects to a `postgres://` or `postgresql://` URL. The schema is not looked at.
@@ -111,6 +115,15 @@ impl PostgresStore {
     /// Runs one statement that gives exactly one row.
     pub(super) async fn row(&self, action: &'static str, query: Query<'_, Postgres, PgArguments>) -> Result<PgRow> {
         self.rows(action, query).await?.into_iter().next().ok_or_else(|| self.refused(action, sqlx::Error::RowNotFound))
+    }
+
+    /// What time it is: `now`, else what the database's clock says.
+    pub(super) async fn clock(&self, action: &'static str, now: Option<Timestamp>) -> Result<Timestamp> {
+        if let Some(now) = now {
+            return Ok(now);
+        }
+        let row = self.row(action, self.query(NOW)).await?;
+        time(&row, "now").map_err(|problem| StoreError::Database { action, problem })
     }
 
     pub(super) async fn begin_transaction(&self, action: &'static str) -> Result<Transaction<'static, Postgres>> {

@@ -43,7 +43,7 @@ pub(crate) const IMPORT: &str = "\
         coalesce(i.policy_errors, 0), i.policy_error_digest, i.status_note \
     from (\
         select u.*, coalesce(u.given_fingerprint, reprieve_error_fingerprint(u.error_text)) as fingerprint, \
-            coalesce(u.given_dead_lettered_at, $37, now()) as dead_lettered_at \
+            coalesce(u.given_dead_lettered_at, $37) as dead_lettered_at \
         from (\
             select w.*, reprieve_clean_text(w.given_error_text) as error_text \
             from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[], \
@@ -71,15 +71,16 @@ pub(crate) const IMPORT: &str = "\
 impl PostgresStore {
     pub(super) async fn import_rows(&self, request: &Import<'_>) -> Result<Imported> {
         let action = "import dead letters";
+        let now = self.clock(action, request.now).await?;
         let mut transaction = self.begin_transaction(action).await?;
         let mut new: HashSet<Uuid> = HashSet::with_capacity(request.rows.len());
-        for chunk in chunks(request.by_death()) {
-            let query = bind(self.query(IMPORT), &chunk).bind(request.now.map(sql_time));
+        for chunk in chunks(request.by_death(now)) {
+            let query = bind(self.query(IMPORT), &chunk).bind(sql_time(now));
             let rows = match query.fetch_all(&mut *transaction).await {
                 Ok(rows) => rows,
                 Err(error) if is_of_a_row(&error) => {
                     drop(transaction);
-                    return Err(self.bad_row(&chunk, request.now, &error).await);
+                    return Err(self.bad_row(&chunk, now, &error).await);
                 }
                 Err(error) => return Err(self.refused(action, error)),
             };
@@ -91,14 +92,14 @@ impl PostgresStore {
     }
 
     /// Finds the row of a chunk that the database does not take.
-    async fn bad_row(&self, chunk: &[&NewDeadLetter], now: Option<Timestamp>, error: &sqlx::Error) -> StoreError {
+    async fn bad_row(&self, chunk: &[&NewDeadLetter], now: Timestamp, error: &sqlx::Error) -> StoreError {
         let action = "import dead letters";
         let mut transaction = match self.begin_transaction(action).await {
             Ok(transaction) => transaction,
             Err(error) => return error,
         };
         for row in chunk {
-            let query = bind(self.query(IMPORT), &[*row]).bind(now.map(sql_time));
+            let query = bind(self.query(IMPORT), &[*row]).bind(sql_time(now));
             match query.fetch_all(&mut *transaction).await {
                 Ok(_) => {}
                 Err(error) if is_of_a_row(&error) => {

@@ -1,8 +1,8 @@
 //! Every statement, so that a test can prepare each on a migrated database.
 
 use super::{
-    batch, change, functions, import, instances, lease, listen, look, migrate, operator, perspective, retention,
-    schema, show, stats, streams, survey, sweep, verbs,
+    batch, change, connect, functions, import, instances, lease, listen, look, migrate, operator, perspective,
+    retention, schema, show, stats, streams, survey, sweep, verbs,
 };
 
 /// The statements of this store by name; all of them take bound parameters.
@@ -32,7 +32,7 @@ pub fn statements() -> &'static [(&'static str, &'static str)] {
         ("rescue", lease::RESCUE),
         ("due", lease::DUE),
         ("reset", sweep::RESET),
-        ("now", sweep::NOW),
+        ("now", connect::NOW),
         ("count swept", sweep::UNSWEPT),
         ("sweep", sweep::SWEEP),
         ("take retries", sweep::TAKE_RETRIES),

@@ -6,14 +6,12 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use uuid::Uuid;
 
-use super::rows::{get, time};
+use super::rows::get;
 use super::{PostgresStore, sql_time};
 use crate::store::passes::CHUNK;
 use crate::store::{ClearDeferrals, Cleared, Result, StoreError, Sweep};
 
 pub(crate) const RESET: &str = "select reset_dead_letters_for_generation($1)::bigint as changed";
-
-pub(crate) const NOW: &str = "select coalesce($1, clock_timestamp()) as now";
 
 pub(crate) const UNSWEPT: &str = "\
     select coalesce(cardinality(ids), 0)::bigint as rows, looked_at, last_at::text as last_at, last_id \
@@ -45,8 +43,7 @@ impl PostgresStore {
 
     pub(super) async fn sweep_all(&self, request: &Sweep<'_>) -> Result<u64> {
         let action = "sweep dead letters";
-        let row = self.row(action, self.query(NOW).bind(request.now.map(sql_time))).await?;
-        let now = time(&row, "now").map_err(|problem| StoreError::Database { action, problem })?;
+        let now = self.clock(action, request.now).await?;
         let total = if request.stagger.is_zero() { 0 } else { self.unswept(request.generation).await? };
         let (mut swept, mut place) = (0_i64, Place::default());
         loop {

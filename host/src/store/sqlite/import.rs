@@ -57,7 +57,7 @@ pub(super) async fn import(store: &SqliteStore, request: &Import<'_>) -> Result<
     let mut write = store.write(request.now).await?;
     let (mut imported, mut skipped) = (0, HashSet::new());
     let mut died = HashSet::new();
-    for rows in request.by_death().chunks(CHUNK) {
+    for rows in request.by_death(write.now).chunks(CHUNK) {
         died_before(&mut write.conn, rows, &mut died).await.map_err(failed)?;
         for group in rows.chunks(GROUP) {
             let first: Vec<_> = group.iter().map(|row| died.insert((row.source_table, row.source_id))).collect();
