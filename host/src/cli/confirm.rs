@@ -8,8 +8,8 @@ use super::exit::DoesNotHold;
 use super::output::tell;
 use crate::store::OperatorVerb;
 
-/// The longest answer that is read, in bytes. Nothing that is longer is a yes.
-const MAX_ANSWER: u64 = 1024;
+/// The longest answer that is read to its end, in bytes. Nothing that is longer is a yes.
+const MAX_ANSWER: usize = 1024;
 
 /// Tells how many rows a filter matches, and asks on standard error unless `yes`. The answer is a line of standard input,
 /// whoever writes it: a person at a terminal, or a program at the other end of a pipe.
@@ -41,7 +41,11 @@ pub fn confirm(verb: OperatorVerb, count: u64, yes: bool) -> anyhow::Result<()> 
 /// Whether the next line says yes; `None` when there is nothing more to be read.
 fn answer(input: impl BufRead) -> io::Result<Option<bool>> {
     let mut line = Vec::new();
-    input.take(MAX_ANSWER).read_until(b'\n', &mut line)?;
+    // One byte more tells an answer that was cut.
+    let read = input.take(MAX_ANSWER as u64 + 1).read_until(b'\n', &mut line)?;
+    if read > MAX_ANSWER {
+        return Ok(Some(false));
+    }
     let word = line.trim_ascii();
     if word.is_empty() && !line.ends_with(b"\n") {
         return Ok(None);
