@@ -95,9 +95,16 @@ in_both_shops! {
                 "source_table": "wh_outbox", "message_type": name, "failure_reason": "Throttled", "stream_id": stream,
             })
         };
+        let place = match kind {
+            Kind::Sqlite => "rowid",
+            Kind::Postgres => {
+                shop.execute("alter table wh_outbox add column place bigserial");
+                "place"
+            }
+        };
         shop.import(&lines(&names.iter().map(line).collect::<Vec<_>>())).exits(0);
         shop.run(&["scan", "--until-idle"]).exits(0);
-        assert_eq!(shop.texts("select message_type as n from wh_outbox order by message_id"), names);
+        assert_eq!(shop.texts(&format!("select message_type as n from wh_outbox order by {place}")), names);
         assert_eq!(shop.texts("select message_type as n from wh_dead_letters order by dead_letter_id"), names);
     }
 
