@@ -86,20 +86,19 @@ impl Settings {
     /// The known key that was most likely meant, however far it is: the same name in another section, else the nearest
     /// one of its section, or of all when its section is like none.
     fn nearest(&self, key: &str) -> Option<&'static str> {
-        let known = || self.known.keys().copied();
-        let (section, name) = parts(key);
-        if let Some(same) = known().find(|known| parts(known).1 == name) {
-            return Some(same);
-        }
-        let of_key = nearest(key, SECTIONS).filter(|found| *found == key || section.is_empty());
-        // A section that was written as a key is followed by no name.
-        let (section, name) = match of_key {
-            Some(found) => (Some(found), ""),
-            None => (nearest(section, SECTIONS), name),
-        };
-        let beside = |known: &&'static str| section.is_none_or(|section| parts(known).0 == section);
-        let found = nearest_of_all(name, known().filter(beside).map(|known| parts(known).1))?;
-        known().filter(beside).find(|known| parts(known).1 == found)
+        let same_name = self.known.keys().copied().find(|known| parts(known).1 == parts(key).1);
+        same_name.or_else(|| {
+            let (section, name) = meant(key);
+            self.nearest_within(section, name)
+        })
+    }
+
+    /// The known key whose name comes nearest, of one section or of all.
+    fn nearest_within(&self, section: Option<&str>, name: &str) -> Option<&'static str> {
+        let within = |known: &&str| section.is_none_or(|section| parts(known).0 == section);
+        let keys = || self.known.keys().copied().filter(within);
+        let found = nearest_of_all(name, keys().map(|known| parts(known).1))?;
+        keys().find(|known| parts(known).1 == found)
     }
 
     #[cfg(test)]
@@ -111,6 +110,19 @@ impl Settings {
 /// The section of a key and its name there.
 fn parts(key: &str) -> (&str, &str) {
     key.rsplit_once('.').unwrap_or(("", key))
+}
+
+/// The section that an unknown key was most likely meant for, `None` when it is like none, and the name there.
+fn meant(key: &str) -> (Option<&'static str>, &str) {
+    let (section, name) = parts(key);
+    // What stands in no section may be a slip of one that was given a value, as in `htp = 80`. What stands in a section
+    // is a section only by its exact name, as `limits` is in `[policy]`: any other is a slip of a name.
+    let itself =
+        if section.is_empty() { nearest(key, SECTIONS) } else { SECTIONS.into_iter().find(|known| *known == key) };
+    match itself {
+        Some(section) => (Some(section), ""),
+        None => (nearest(section, SECTIONS), name),
+    }
 }
 
 /// The environment variable of a key.
