@@ -33,7 +33,7 @@ pub fn statements() -> &'static [(&'static str, &'static str)] {
         ("due", lease::DUE),
         ("reset", sweep::RESET),
         ("now", connect::NOW),
-        ("count swept", sweep::UNSWEPT),
+        ("count unswept", sweep::UNSWEPT),
         ("sweep", sweep::SWEEP),
         ("take retries", sweep::TAKE_RETRIES),
         ("clear deferrals", sweep::CLEAR_DEFERRALS),
