@@ -43,9 +43,10 @@ in_both_shops! {
 
     fn an_error_that_is_no_utf_8_is_kept_with_a_visible_mark(kind: Kind) {
         let (shop, row) = with_a_row(kind);
-        let arguments = row.iter().map(OsString::from).chain(["--reason", "8", "--json", "--error"].map(OsString::from));
+        let options = ["--reason", "8", "--json", "--error"].map(OsString::from);
         let error = OsString::from_vec(b"gone \xff\xfe wrong".to_vec());
-        let program = Program::new(&arguments.chain([error]).collect::<Vec<_>>()).folder(shop.path());
+        let arguments: Vec<_> = row.into_iter().map(OsString::from).chain(options).chain([error]).collect();
+        let program = Program::new(&arguments).folder(shop.path());
         let program = shop.store().into_iter().fold(program, |program, store| program.env("REPRIEVE_STORE", store));
         let moved = program.run().exits(0).json();
         assert_eq!(shop.show(moved.as_str().unwrap())["error_text"], "gone \u{fffd}\u{fffd} wrong");
@@ -54,7 +55,8 @@ in_both_shops! {
     fn an_error_that_begins_like_an_option_is_a_text(kind: Kind) {
         let (shop, row) = with_a_row(kind);
         let row = row.each_ref().map(String::as_str);
-        let moved = shop.run(&[&row[..], &["--reason", "8", "--json", "--error", "-1: no answer"]].concat()).exits(0).json();
+        let options = ["--reason", "8", "--json", "--error", "-1: no answer"];
+        let moved = shop.run(&[&row[..], &options].concat()).exits(0).json();
         assert_eq!(shop.show(moved.as_str().unwrap())["error_text"], "-1: no answer");
     }
 

@@ -29,7 +29,8 @@ fn tested(policy: &[u8], cases: impl Iterator<Item = String>) -> Run {
 /// A case that expects nothing of what is counted.
 fn case(n: usize, fields: &str) -> String {
     format!(
-        "[[case]]\nname = 'case {n}'\nentry = {{ failure_reason = 8 }}\n{fields}\nexpect = {{ should_recover = true }}\n"
+        "[[case]]\nname = 'case {n}'\nentry = {{ failure_reason = 8 }}\n{fields}\n\
+         expect = {{ should_recover = true }}\n"
     )
 }
 
@@ -89,7 +90,8 @@ fn settings_that_are_left_out_and_empty_ones_are_the_same_settings() {
 #[test]
 fn a_case_without_settings_has_those_of_the_command_line_and_one_with_empty_settings_has_none() {
     let table = "[[case]]\nname = 'left out'\nentry = { failure_reason = 8 }\nexpect.policy.max_recovery_attempts = 9\n\
-        [[case]]\nname = 'empty'\nentry = { failure_reason = 8 }\nsettings = {}\nexpect.policy.max_recovery_attempts = 3\n";
+        [[case]]\nname = 'empty'\nentry = { failure_reason = 8 }\nsettings = {}\n\
+        expect.policy.max_recovery_attempts = 3\n";
     let settings = json!({ "policy_by_reason": { "Throttled": { "max_recovery_attempts": 9 } } });
     let arguments = ["policy", "test", "builtin:default-matrix", "cases.toml", "--settings", "settings.json"];
     let program = Program::new(&arguments).file("cases.toml", table).file("settings.json", settings.to_string());

@@ -27,12 +27,15 @@ on_both_stores! {
     }
 
     async fn a_retry_that_an_application_wrote_is_recorded_with_what_stands_in_the_row(store: Backend) {
-        let asked = json!({"operator_disposition": 1, "recovery_attempts": 2, "operator_actor": "ann", "operator_notes": "try"});
+        let asked = json!({
+            "operator_disposition": 1, "recovery_attempts": 2, "operator_actor": "ann", "operator_notes": "try",
+        });
         store.dead(1, asked).await;
 
         store.take_operator_retries(Some(at(100))).await.unwrap();
 
-        let recorded = store.query("select decision, attempt, note, rule ->> 'actor' as actor from wh_dead_letter_decisions").await;
+        let recorded = "select decision, attempt, note, rule ->> 'actor' as actor from wh_dead_letter_decisions";
+        let recorded = store.query(recorded).await;
         let expected = json!([{"decision": "retry", "attempt": 2, "note": "try", "actor": "ann"}]);
         assert_eq!(json!(recorded), expected);
     }

@@ -23,8 +23,8 @@ const EVENTS: u64 = 6;
 const DRAINERS: u64 = 8;
 /// Streams whose third event no read model can take.
 const POISONED: u64 = 4;
-/// How often, at most, a drainer is killed, and every lease lapses. Each charges an attempt to all events of the streams
-/// in hand: with twice as many, whole streams of a run in thirty come to eleven and die.
+/// How often, at most, a drainer is killed, and every lease lapses. Each charges an attempt to all events of the
+/// streams in hand: with twice as many, whole streams of a run in thirty come to eleven and die.
 const KILLS: i64 = 30;
 const LAPSES: i64 = 8;
 /// How often a drainer is killed when a read model has just taken an event that is not reported yet.

@@ -11,8 +11,8 @@ use crate::store::OperatorVerb;
 /// The longest answer that is read to its end, in bytes. Nothing that is longer is a yes.
 const MAX_ANSWER: usize = 1024;
 
-/// Tells how many rows a filter matches, and asks on standard error unless `yes`. The answer is a line of standard input,
-/// whoever writes it: a person at a terminal, or a program at the other end of a pipe.
+/// Tells how many rows a filter matches, and asks on standard error unless `yes`. The answer is a line of standard
+/// input, whoever writes it: a person at a terminal, or a program at the other end of a pipe.
 ///
 /// # Errors
 ///

@@ -46,8 +46,8 @@ pub(crate) fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>)
         .map(|(_, name)| name)
 }
 
-/// The known name that comes nearest to `given`, however far it is: one that begins with it, else one that holds it, else
-/// the one with the fewest letters to change. `None` when no name is known.
+/// The known name that comes nearest to `given`, however far it is: one that begins with it, else one that holds it,
+/// else the one with the fewest letters to change. `None` when no name is known.
 pub(crate) fn nearest_of_all<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let given = compared(given);
     known.into_iter().min_by_key(|name| {

@@ -34,8 +34,8 @@ impl GuestLog {
         self.bytes = 0;
     }
 
-    /// Passes a text on as lines, whose ends count as bytes of theirs. The first line beyond the bounds is replaced by a
-    /// note, the rest is dropped.
+    /// Passes a text on as lines, whose ends count as bytes of theirs. The first line beyond the bounds is replaced by
+    /// a note, the rest is dropped.
     pub fn write(&mut self, policy: &str, level: Level, text: &str) {
         for line in text.split_inclusive('\n') {
             if self.lines > self.most_lines {

@@ -83,7 +83,8 @@ fn name_of(folder: &Path) -> anyhow::Result<String> {
         && name.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_'));
     if !fits {
         bail!(
-            "{:?} is no name for a policy: expected a letter of A to Z or a to z, then at most {} of these letters, 0 to 9, - and _",
+            "{:?} is no name for a policy: expected a letter of A to Z or a to z, then at most {} of these letters, \
+             0 to 9, - and _",
             visible(&name).to_string(),
             MAX_NAME - 1
         );

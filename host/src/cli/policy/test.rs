@@ -64,8 +64,8 @@ impl Tested {
     }
 }
 
-/// Tries a policy on each case under the limits in force, and once more in another order, twice in a row and in instances
-/// that have answered before: an answer must not depend on what was asked before.
+/// Tries a policy on each case under the limits in force, and once more in another order, twice in a row and in
+/// instances that have answered before: an answer must not depend on what was asked before.
 ///
 /// # Errors
 ///

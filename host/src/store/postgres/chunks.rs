@@ -11,8 +11,8 @@ use crate::store::NewDeadLetter;
 const CHUNK_ROWS: usize = 1000;
 const CHUNK_BYTES: usize = 8 * 1024 * 1024;
 
-/// Rows in the order of their deaths, cut so that no chunk holds two deaths of one message: a later death then finds the
-/// earlier ones in the table.
+/// Rows in the order of their deaths, cut so that no chunk holds two deaths of one message: a later death then finds
+/// the earlier ones in the table.
 pub(super) fn chunks(rows: Vec<&NewDeadLetter>) -> Vec<Vec<&NewDeadLetter>> {
     let mut deaths: HashMap<(SourceTable, Uuid), usize> = HashMap::new();
     let mut rounds: Vec<Vec<&NewDeadLetter>> = Vec::new();
