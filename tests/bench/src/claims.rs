@@ -102,8 +102,7 @@ impl Table {
         let batch_id = Uuid::now_v7();
         let lease = Duration::from_secs(60);
         let (owner, generation, max) = (batch_id, "g1", CLAIMED);
-        let request =
-            ClaimRequest { batch_id, owner, generation, max, after, whole_streams: false, lease, now: None };
+        let request = ClaimRequest { batch_id, owner, generation, max, after, whole_streams: false, lease, now: None };
         let started = Instant::now();
         let claim = self.store.claim(&request).await.unwrap();
         let time = started.elapsed();

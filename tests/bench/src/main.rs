@@ -29,6 +29,7 @@ mod program;
 #[path = "../../harness/psql.rs"]
 mod psql;
 mod recovery;
+mod rego;
 mod samples;
 #[allow(dead_code, reason = "shared with the tests")]
 #[path = "../../harness/server.rs"]

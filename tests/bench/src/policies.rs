@@ -4,19 +4,17 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use jiff::Timestamp;
-use regorus::Value;
 use reprieve::model::json::parse_entry;
 use reprieve::model::view::PolicyView;
 use reprieve::policy::{EngineOptions, MemberSource, Origin, Policy, PolicyEngine};
 use serde_json::json;
 
+use crate::rego::Matrix;
 use crate::samples::Samples;
 
 const RUNS: usize = 15;
 const ENTRIES: usize = 2_000;
 const BATCH: usize = 200;
-
-const MATRIX_IN_REGO: &str = include_str!("matrix.rego");
 
 /// Prints the table.
 pub async fn run() {
@@ -25,13 +23,11 @@ pub async fn run() {
     let policy = engine.load(vec![member]).await.unwrap();
     let views = views();
     let [mut fresh, mut reused, mut rego, mut hand_over] = std::array::from_fn(|_| Samples::default());
-    let mut matrix = regorus::Engine::new();
-    matrix.add_policy("matrix.rego".to_owned(), MATRIX_IN_REGO.to_owned()).unwrap();
-    let matrix = matrix.compile_with_entrypoint(&"data.matrix.answers".into()).unwrap();
+    let matrix = Matrix::compile();
     for _ in 0..RUNS {
         fresh.add(fresh_instances(&policy, &views).await);
         reused.add(one_instance(&policy, &views).await);
-        rego.add(by_rego(&matrix, &views));
+        rego.add(matrix.time(&views));
         hand_over.add(nothing_asked(&policy).await);
     }
     println!("\n## policies: three calls for one entry, in µs: median (least to most) of {RUNS} runs of {ENTRIES}\n");
@@ -97,24 +93,8 @@ async fn one_instance(policy: &Policy, views: &[PolicyView]) -> f64 {
     each(started, views.len())
 }
 
-/// Only the evaluation is measured: the inputs are built before.
-fn by_rego(matrix: &regorus::CompiledPolicy, views: &[PolicyView]) -> f64 {
-    let inputs: Vec<Value> = views
-        .iter()
-        .map(|view| {
-            let mut text = String::new();
-            reprieve::model::json::write_entry(view, &mut text);
-            Value::from_json_str(&text).unwrap()
-        })
-        .collect();
-    let started = Instant::now();
-    for input in inputs {
-        black_box(matrix.eval_with_input(input).unwrap());
-    }
-    each(started, views.len())
-}
-
+/// The time of one of so many entries, in µs.
 #[allow(clippy::cast_precision_loss, reason = "a few thousand entries")]
-fn each(started: Instant, entries: usize) -> f64 {
+pub fn each(started: Instant, entries: usize) -> f64 {
     started.elapsed().as_secs_f64() * 1e6 / entries as f64
 }
