@@ -43,7 +43,8 @@ fn rows_of_several_tables_are_settled_in_the_order_of_their_ids() {
         begin(&*store, claimed.batch_id, &claimed.ids(), &[], at(100)).await;
         let attempts: Vec<_> = claimed.entries().iter().map(|entry| attempt(entry, waiting(at(100), 60))).collect();
         let streams = StreamTerms::default();
-        let request = Settle { batch_id: claimed.batch_id, attempts: &attempts, streams, now: Some(at(101)) };
+        let request =
+            Settle { batch_id: claimed.batch_id, attempts: &attempts, streams, refusal: None, now: Some(at(101)) };
 
         let settled = waits_for_the_first(&store, [id(2), id(5)], store.settle(&request)).await.unwrap();
 

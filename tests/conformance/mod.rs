@@ -32,7 +32,6 @@ mod settling;
 mod settling_changes;
 mod settling_failures;
 mod settling_races;
-mod settling_refused;
 mod showing;
 mod signalling;
 mod statements;

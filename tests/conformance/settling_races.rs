@@ -39,6 +39,7 @@ fn a_death_that_is_committed_while_its_message_is_settled_supersedes_the_older_o
             batch_id: claimed.batch_id,
             attempts: &attempts,
             streams: reprieve::store::StreamTerms::default(),
+            refusal: None,
             now: Some(at(101)),
         };
 

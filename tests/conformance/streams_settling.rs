@@ -10,7 +10,7 @@ use crate::harness::batches::{ended, waiting};
 use crate::harness::rows::refuse_destination;
 use crate::harness::{Backend, at, attempt, claim, id, stream};
 
-pub async fn settle_in_order(store: &Backend, streams: StreamTerms, failing: Standing) -> Vec<Settled> {
+async fn settle_in_order(store: &Backend, streams: StreamTerms, failing: Standing) -> Vec<Settled> {
     let claimed = claim(&**store, 200, at(100)).await;
     let (batch_id, recover) = (claimed.batch_id, claimed.ids());
     store.begin(&Begin { batch_id, recover: &recover, endings: &[], streams, now: Some(at(100)) }).await.unwrap();
@@ -19,10 +19,10 @@ pub async fn settle_in_order(store: &Backend, streams: StreamTerms, failing: Sta
         .iter()
         .map(|entry| Attempt { in_order: entry.message_type != "Alone", ..attempt(entry, failing) })
         .collect();
-    store.settle(&Settle { batch_id, attempts: &attempts, streams, now: Some(at(101)) }).await.unwrap()
+    store.settle(&Settle { batch_id, attempts: &attempts, streams, refusal: None, now: Some(at(101)) }).await.unwrap()
 }
 
-pub fn outcomes(settled: &[Settled]) -> Vec<char> {
+fn outcomes(settled: &[Settled]) -> Vec<char> {
     let letter = |row: &Settled| match &row.outcome {
         Outcome::Recovered => 'r',
         Outcome::Failed(_) => 'f',
@@ -129,7 +129,7 @@ on_both_stores! {
         let going = |entry| Attempt { in_order: true, ..attempt(entry, waiting(at(100_000), 60)) };
         let attempts: Vec<Attempt> = claimed.entries().iter().map(going).collect();
 
-        let settle = Settle { batch_id, attempts: &attempts, streams: LENIENT, now: after_the_lease };
+        let settle = Settle { batch_id, attempts: &attempts, streams: LENIENT, refusal: None, now: after_the_lease };
         let settled = store.settle(&settle).await.unwrap();
 
         assert_eq!(outcomes(&settled), ['f', 'l', 'l']);
@@ -149,7 +149,7 @@ on_both_stores! {
             let going = |entry| Attempt { in_order: true, ..attempt(entry, waiting(at(101), 60)) };
             let attempts: Vec<Attempt> = claimed.entries().iter().map(going).collect();
 
-            let settle = Settle { batch_id, attempts: &attempts, streams: terms, now: Some(at(101)) };
+            let settle = Settle { batch_id, attempts: &attempts, streams: terms, refusal: None, now: Some(at(101)) };
             let settled = store.settle(&settle).await.unwrap();
 
             assert_eq!(outcomes(&settled), expected, "{terms:?}");

@@ -167,16 +167,25 @@ impl Backend {
 
     /// Makes the database refuse the changes of dead letters that a condition on `new` is true of.
     pub async fn refuse_changes(&self, condition: &str) {
+        self.on_changes(condition, "raise exception 'never';", "raise(abort, 'never')").await;
+    }
+
+    /// Makes the database pass over those changes without a word.
+    pub async fn pass_over_changes(&self, condition: &str) {
+        self.on_changes(condition, "return null;", "raise(ignore)").await;
+    }
+
+    async fn on_changes(&self, condition: &str, on_postgres: &str, on_sqlite: &str) {
         let trigger = if self.is_postgres() {
             format!(
-                "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'never'; end $$;
+                "create function refuse() returns trigger language plpgsql as $$ begin {on_postgres} end $$;
                  create trigger refuse before update on wh_dead_letters for each row
                  when ({condition}) execute function refuse()"
             )
         } else {
             format!(
                 "create trigger refuse before update on wh_dead_letters when {condition}
-                 begin select raise(abort, 'never'); end"
+                 begin select {on_sqlite}; end"
             )
         };
         self.execute(&trigger).await;

@@ -77,7 +77,10 @@ pub async fn begin(store: &dyn Store, batch_id: Uuid, recover: &[Uuid], endings:
 
 /// Makes the attempts of a batch.
 pub async fn settle(store: &dyn Store, batch_id: Uuid, attempts: &[Attempt], now: Timestamp) -> Vec<Settled> {
-    store.settle(&Settle { batch_id, attempts, streams: StreamTerms::default(), now: Some(now) }).await.expect("settle")
+    store
+        .settle(&Settle { batch_id, attempts, streams: StreamTerms::default(), refusal: None, now: Some(now) })
+        .await
+        .expect("settle")
 }
 
 /// Claims, begins and settles everything that is due, at one moment; failed rows wait a minute.

@@ -10,6 +10,7 @@ pub mod loops;
 mod matrix;
 pub mod network;
 mod policies;
+mod refused;
 mod streams;
 mod streams_at_random;
 mod streams_behind;

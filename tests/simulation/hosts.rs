@@ -224,7 +224,8 @@ impl Host {
         told: bool,
         choice: u32,
     ) -> (Phase, Option<Done>) {
-        let request = Settle { batch_id: self.batch, attempts: &attempts, streams: world.terms, now: None };
+        let request =
+            Settle { batch_id: self.batch, attempts: &attempts, streams: world.terms, refusal: None, now: None };
         let settled = committed.then(|| world.settle(&request)).map(|settled| Done::Settled(self.batch, settled));
         let phase = match choice % 4 {
             _ if told => self.next(),

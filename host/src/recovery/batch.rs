@@ -1,9 +1,8 @@
 //! The work on one claim: ask, plan, begin, settle.
 
 use std::collections::{HashMap, HashSet};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use backon::{ExponentialBuilder, Retryable};
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -16,13 +15,11 @@ use super::planned::Plan;
 use super::record::inputs;
 use super::report::Report;
 use super::scan::{ScanError, Scanner};
+use super::settling::Settling;
 use super::streams::{in_order, line_up};
 use super::{RecoveryOptions, ScanCounts};
 use crate::model::view::PolicyView;
-use crate::store::{Begin, Begun, Candidate, Claim, Outcome, Settle, Settled, StoreError, StreamTerms};
-
-/// How often settling is tried again after a fault of the infrastructure, within a few seconds.
-const SETTLE_RETRIES: usize = 5;
+use crate::store::{Begin, Begun, Candidate, Claim, Outcome, StoreError, StreamTerms};
 
 /// A claim to be worked on.
 pub(super) struct Batch {
@@ -138,7 +135,7 @@ async fn commit(
         return Ok(());
     }
     let attempts = &*plan.going(&ended);
-    let settle = Settle { batch_id: lease.batch_id, attempts, streams, now: scanner.now };
+    let settling = Settling { scanner, batch_id: lease.batch_id, attempts, rows, streams };
     let settled = lease.kept(async {
         let _lane = tokio::select! {
             biased;
@@ -148,7 +145,7 @@ async fn commit(
         };
         report.attempting(rows);
         let started = Instant::now();
-        let settled = settle_in_the_end(scanner, &settle).await;
+        let settled = settling.settle().await;
         scanner.metrics.settle(started.elapsed());
         settled.map(Some)
     });
@@ -156,18 +153,4 @@ async fn commit(
     let outcomes: HashMap<Uuid, Outcome> = settled.into_iter().map(|row| (row.dead_letter_id, row.outcome)).collect();
     report.settled(rows, &outcomes);
     Ok(())
-}
-
-/// Settles, again after a fault of the infrastructure: the attempt has been counted, and a batch row that still
-/// stands proves that nothing was re-emitted.
-async fn settle_in_the_end(scanner: &Scanner, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
-    let delays = ExponentialBuilder::default()
-        .with_jitter()
-        .with_min_delay(Duration::from_millis(100))
-        .with_max_times(SETTLE_RETRIES);
-    (|| scanner.store.settle(settle))
-        .retry(delays)
-        .when(|error| error.is_transient() && !scanner.shutdown.is_cancelled())
-        .notify(|error, wait| tracing::warn!(batch_id = %settle.batch_id, %error, ?wait, "settling is tried again"))
-        .await
 }

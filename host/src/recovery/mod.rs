@@ -23,6 +23,7 @@ pub mod report;
 mod retention;
 mod rota;
 pub mod scan;
+mod settling;
 pub mod streams;
 mod trail;
 pub mod wait;

@@ -202,8 +202,23 @@ pub struct Settle<'a> {
     pub attempts: &'a [Attempt],
     /// How rows stand in each other's way.
     pub streams: StreamTerms,
+    /// Why they all fail, without a try.
+    pub refusal: Option<&'a str>,
     /// The clock; `None` is the database's.
     pub now: Option<Timestamp>,
+}
+
+/// Cuts a batch in two.
+#[derive(Debug)]
+pub struct Split<'a> {
+    /// The batch.
+    pub batch_id: Uuid,
+    /// What stays in it, in its order.
+    pub keep: &'a [Uuid],
+    /// The other one.
+    pub new_batch_id: Uuid,
+    /// What goes there, in its order.
+    pub moved: &'a [Uuid],
 }
 
 /// What became of one attempt.
@@ -221,7 +236,7 @@ pub enum Outcome {
     Blocked,
     /// The insert failed with this error: the row stands where `on_failure` says.
     Failed(String),
-    /// The database refuses each change of the row, with this error: it stays in the batch until the lease ends.
+    /// The database refuses each change of the row, with this error: it stays in a batch until the lease ends.
     Unsettled(String),
     /// The batch was lost, or somebody else settled the row: nothing was done.
     Lost,

@@ -30,7 +30,7 @@ use uuid::Uuid;
 
 pub use batch::{
     Attempt, Begin, Begun, Candidate, Claim, ClaimRequest, Cursor, DecisionRecord, Due, Ending, Outcome, Rescued,
-    Ruling, Seen, Settle, Settled,
+    Ruling, Seen, Settle, Settled, Split,
 };
 pub use error::StoreError;
 pub use instances::{HostBeat, HostPlace};
@@ -107,8 +107,12 @@ pub trait RecoveryStore: Send + Sync {
 
     /// Re-emits the rows of a batch in phase recovering and dissolves it, in one transaction. A bad row is isolated by
     /// halving; the others are recovered. A row whose message has died again since the claim is held, at no attempt. An
-    /// infrastructure fault counts nothing and leaves the batch as it was.
+    /// infrastructure fault counts nothing and leaves the batch as it was; so does a change of a dead letter that the
+    /// database refuses, which is an error of the whole call.
     async fn settle(&self, request: &Settle<'_>) -> Result<Vec<Settled>>;
+
+    /// Takes rows out of a batch in phase recovering and puts them into one like it; false when the batch was lost.
+    async fn split(&self, request: &Split<'_>) -> Result<bool>;
 
     /// Prolongs a batch; false when it was lost.
     async fn renew(&self, batch_id: Uuid, lease: std::time::Duration, now: Option<Timestamp>) -> Result<bool>;

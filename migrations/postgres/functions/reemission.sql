@@ -146,15 +146,13 @@ $$;
 -- Re-emits dead letters so that a bad one does not keep the others back: what fails is halved, left part first, until
 -- the bad row stands alone. Rows that keep the order of a stream name it in p_keys; one of them that is not inserted
 -- and stays in the way (with p_fails_in_the_way after an error, with p_held when it is held) keeps back those behind
--- it. Rows of p_refused fail without a try, for what p_refusals says. An error of the infrastructure ends the whole
--- call.
+-- it. With a p_refusal nothing is tried: all of them fail for it. An error of the infrastructure ends the whole call.
 create or replace function reprieve_reemit_apart(
     p_ids uuid[],
     p_keys text[] default null,
     p_fails_in_the_way boolean[] default null,
     p_held boolean default false,
-    p_refused uuid[] default '{}',
-    p_refusals text[] default '{}',
+    p_refusal text default null,
     out p_inserted uuid[], out p_failed uuid[], out p_problems text[], out p_kept_back uuid[])
 language plpgsql volatile security invoker set search_path from current as $$
 declare
@@ -173,11 +171,12 @@ begin
     if p_ids = '{}' then
         return;
     end if;
+    if p_refusal is not null then
+        p_failed := p_ids;
+        p_problems := array_fill(p_refusal, array[cardinality(p_ids)]);
+        return;
+    end if;
     begin
-        if p_ids && p_refused then
-            raise exception using message = (
-                select r.refusal from unnest(p_refused, p_refusals) r (id, refusal) where r.id = any (p_ids) limit 1);
-        end if;
         p_inserted := case when v_in_order then reprieve_reemit_in_turn(p_ids) else reprieve_reemit(p_ids) end;
         if v_in_order and p_held and cardinality(p_inserted) < cardinality(p_ids) and exists (
             select from unnest(p_ids, p_keys) with ordinality a (id, key, n)
@@ -200,8 +199,7 @@ begin
         return;
     end if;
     select * into v_left
-    from reprieve_reemit_apart(
-        p_ids[:v_middle], p_keys[:v_middle], p_fails_in_the_way[:v_middle], p_held, p_refused, p_refusals);
+    from reprieve_reemit_apart(p_ids[:v_middle], p_keys[:v_middle], p_fails_in_the_way[:v_middle], p_held);
     v_stopped := array(
         select a.key from unnest(p_ids[:v_middle], p_keys[:v_middle], p_fails_in_the_way[:v_middle]) a (id, key, fails)
         where a.key is not null and a.id <> all (v_left.p_inserted)
@@ -221,7 +219,7 @@ begin
         array(select p_ids[v_middle + g.n] from unnest(v_go) with ordinality g (n, place) order by g.place),
         array(select p_keys[v_middle + g.n] from unnest(v_go) with ordinality g (n, place) order by g.place),
         array(select p_fails_in_the_way[v_middle + g.n] from unnest(v_go) with ordinality g (n, place) order by g.place),
-        p_held, p_refused, p_refusals);
+        p_held);
     p_inserted := v_left.p_inserted || v_right.p_inserted;
     p_failed := v_left.p_failed || v_right.p_failed;
     p_problems := v_left.p_problems || v_right.p_problems;

@@ -65,7 +65,8 @@ $$;
 
 -- Re-emits a batch and dissolves it. No row: the batch was lost. The rows are settled at once where they can be, which
 -- one row without an id says of all of them, else apart, which says what is in the way of each. Those of p_in_order
--- stand behind the earlier ones of their streams in p_ids; if they are kept back they wait, at most so long.
+-- stand behind the earlier ones of their streams in p_ids; if they are kept back they wait, at most so long. With a
+-- p_refusal nothing is tried: all of them fail for it.
 create or replace function reprieve_settle(
     p_batch_id uuid,
     p_ids uuid[],
@@ -84,47 +85,34 @@ create or replace function reprieve_settle(
     p_now timestamptz,
     p_in_order boolean[],
     p_held_blocks boolean,
-    p_wait_seconds double precision
+    p_wait_seconds double precision,
+    p_refusal text default null
 ) returns table (dead_letter_id uuid, outcome text, problem text)
 language plpgsql volatile security invoker set search_path from current as $$
 #variable_conflict use_column
 declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
     v_streams text[];
-    v_done boolean;
 begin
     -- Begin has committed the attempts durably. A settle that a crash of the server takes back leaves its rows in the
     -- batch, to be tried again at a further attempt; and whatever a consumer made of a row, it committed after this.
     perform set_config('synchronous_commit', 'off', true);
-    if reprieve_settle_at_once(p_batch_id, p_ids, p_source_tables, p_credits, p_decision_ids, p_attempts, p_inputs,
-        p_ruling_places, p_policy_names, p_policy_digests, p_rules, v_now)
+    if p_refusal is null and reprieve_settle_at_once(p_batch_id, p_ids, p_source_tables, p_credits, p_decision_ids,
+        p_attempts, p_inputs, p_ruling_places, p_policy_names, p_policy_digests, p_rules, v_now)
     then
         return query select null::uuid, 'recovered', null::text;
     else
         -- Where the row that it is about can be told from the others.
         set constraints all immediate;
         select b.streams into v_streams from wh_recovery_batches b where b.batch_id = p_batch_id;
-        begin
-            return query
-            select s.dead_letter_id, s.outcome, s.problem
-            from reprieve_settle_apart(p_batch_id, p_ids, p_credits, p_failure_statuses, p_failure_next,
-                p_failure_deferrals, p_decision_ids, p_attempts, p_inputs, p_ruling_places, p_policy_names,
-                p_policy_digests, p_rules, v_now, p_in_order, p_held_blocks, p_wait_seconds) s;
-            v_done := found;
-        exception when others then
-            if reprieve_is_infrastructure(sqlstate) then
-                raise;
-            end if;
-        end;
-        if v_done is null then
-            return query
-            select s.dead_letter_id, s.outcome, s.problem
-            from reprieve_settle_refused(p_batch_id, p_ids, p_credits, p_failure_statuses, p_failure_next,
-                p_failure_deferrals, p_decision_ids, p_attempts, p_inputs, p_ruling_places, p_policy_names,
-                p_policy_digests, p_rules, v_now, p_in_order, p_held_blocks, p_wait_seconds) s;
+        return query
+        select s.dead_letter_id, s.outcome, s.problem
+        from reprieve_settle_apart(p_batch_id, p_ids, p_credits, p_failure_statuses, p_failure_next,
+            p_failure_deferrals, p_decision_ids, p_attempts, p_inputs, p_ruling_places, p_policy_names, p_policy_digests,
+            p_rules, p_now, p_in_order, p_held_blocks, p_wait_seconds, p_refusal) s;
         -- Whoever settled all of them meanwhile passed what the batch had locked, such as a row put off behind one of
         -- them.
-        elsif not v_done and v_streams <> '{}' then
+        if not found and v_streams <> '{}' then
             perform reprieve_wake_streams(v_streams, v_now);
         end if;
     end if;

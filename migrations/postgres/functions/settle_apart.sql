@@ -1,9 +1,7 @@
 -- Re-emits a batch and dissolves it, each row for itself. No row: the batch was lost. A dead letter that somebody else
 -- settled meanwhile is left out of the answer. One whose message has died again since is held, and one behind a row of
--- its stream that stays in the way waits: that takes no attempt, as it takes none when a claim finds out. Rows of
--- p_refused fail without a try, for what p_refusals says; those of p_left are not touched, stay in a batch like it, and
--- in the way of those behind them. It has an id of its own: whoever settled the batch and did not hear of it has settled
--- all that it can.
+-- its stream that stays in the way waits: that takes no attempt, as it takes none when a claim finds out. With a
+-- p_refusal all rows fail for it, without a try.
 create or replace function reprieve_settle_apart(
     p_batch_id uuid,
     p_ids uuid[],
@@ -22,9 +20,7 @@ create or replace function reprieve_settle_apart(
     p_in_order boolean[] default null,
     p_held_blocks boolean default false,
     p_wait_seconds double precision default 600,
-    p_refused uuid[] default '{}',
-    p_refusals text[] default '{}',
-    p_left uuid[] default '{}'
+    p_refusal text default null
 ) returns table (dead_letter_id uuid, outcome text, problem text)
 language plpgsql volatile security invoker
 set search_path from current set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
@@ -34,6 +30,7 @@ as $$
 declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
     v_batch record;
+    v_written integer;
     v_locked record;
     v_open uuid[];
     v_wait_until timestamptz := v_now + make_interval(secs => p_wait_seconds);
@@ -52,19 +49,9 @@ declare
     v_rules jsonb[];
 begin
     delete from wh_recovery_batches b where b.batch_id = p_batch_id and b.phase = 'recovering'
-    returning b.* into v_batch;
+    returning b.ids, b.streams into v_batch;
     if not found then
         return;
-    end if;
-    if p_left <> '{}' then
-        insert into wh_recovery_batches (batch_id, owner, generation, phase, ids, streams, started_at, expires_at)
-        select gen_random_uuid(), v_batch.owner, v_batch.generation, v_batch.phase, p_left,
-            array(
-                select distinct k.key
-                from wh_dead_letters d,
-                    lateral (select reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name)) k (key)
-                where d.dead_letter_id = any (p_left) and k.key is not null),
-            v_batch.started_at, v_batch.expires_at;
     end if;
     select array_agg(l.dead_letter_id) as ids, array_agg(l.source_table) as source_tables,
         array_agg(l.source_id) as source_ids, array_agg(l.incarnation) as incarnations,
@@ -108,9 +95,7 @@ begin
         -- What fails is in the way of those behind it when it goes back to Pending, or is held where that counts.
         select array_agg(case when a.in_order then l.key end order by o.n),
             array_agg(
-                a.status = 0 or a.status = 2 and p_held_blocks or l.credit <> coalesce(a.credit, '')
-                    or o.id = any (p_left)
-                order by o.n)
+                a.status = 0 or a.status = 2 and p_held_blocks or l.credit <> coalesce(a.credit, '') order by o.n)
         into v_keys, v_fails_in_the_way
         from unnest(v_open) with ordinality o (id, n)
         join unnest(p_ids, p_credits, p_failure_statuses, p_in_order) as a (id, credit, status, in_order) on a.id = o.id
@@ -118,8 +103,7 @@ begin
         begin
             select r.p_inserted, r.p_failed, r.p_problems, r.p_kept_back
             into v_inserted, v_failed, v_reasons, v_kept_back
-            from reprieve_reemit_apart(
-                v_open, v_keys, v_fails_in_the_way, p_held_blocks, p_refused, p_refusals) r;
+            from reprieve_reemit_apart(v_open, v_keys, v_fails_in_the_way, p_held_blocks, p_refusal) r;
             -- Not before the inserts: one of them may have waited for the move of a newer death to be committed.
             v_newer := array(
                 select o.id
@@ -157,7 +141,6 @@ begin
         from (
             select a.n, d.source_table, coalesce(f.problem, reprieve_superseded_by(s.id)::text) as problem,
                 case
-                    when a.id = any (p_left) then 'unsettled'
                     when s.id is not null then 'superseded'
                     when a.id = any (v_kept_back) then 'blocked'
                     when f.id is not null then 'failed'
@@ -198,7 +181,13 @@ begin
         status_note = a.note
     from unnest(p_ids, p_credits, p_failure_statuses, p_failure_next, p_failure_deferrals, v_outcomes, v_notes)
         as a (id, credit, failure_status, failure_next, failure_deferral, outcome, note)
-    where d.dead_letter_id = a.id and a.outcome not in ('superseded', 'blocked', 'unsettled');
+    where d.dead_letter_id = a.id and a.outcome not in ('superseded', 'blocked');
+    get diagnostics v_written = row_count;
+    -- A trigger may pass a change over in silence: what was inserted would be inserted again and again.
+    if v_written < (select count(*) from unnest(v_outcomes) o (outcome) where o.outcome not in ('superseded', 'blocked'))
+    then
+        raise exception 'a change of a dead letter was not carried out, and nothing said why';
+    end if;
     if v_superseded <> '{}' then
         update wh_dead_letters d
         set recovery_status = 2, next_recovery_at = null, deferral = null, policy_errors = 0, policy_error_digest = null,
@@ -224,7 +213,7 @@ begin
             deferral = 'stream', policy_errors = 0, policy_error_digest = null,
             status_note = reprieve_outcome_note('blocked', null, o.predecessor::text)
         from reprieve_stream_order(v_kept_back, '{}', v_open, p_held_blocks) o
-        where d.dead_letter_id = o.dead_letter_id and o.dead_letter_id <> all (p_left);
+        where d.dead_letter_id = o.dead_letter_id;
     end if;
     -- Not those behind what has just stayed in the way.
     perform reprieve_wake_streams(
@@ -248,7 +237,7 @@ begin
         v_rules[r.place], r.inputs::jsonb, coalesce(r.note, r.outcome)
     from unnest(p_ids, p_decision_ids, p_attempts, p_inputs, p_ruling_places, v_outcomes, v_notes)
         as r (id, decision_id, attempt, inputs, place, outcome, note)
-    where r.outcome <> 'unsettled';
+    where r.outcome is not null;
 
     return query
     select r.id, r.outcome, r.problem from unnest(p_ids, v_outcomes, v_problems) as r (id, outcome, problem)

@@ -133,7 +133,8 @@ $$;
 -- claims meet them in it. A row that somebody else has locked is left to whatever that one does with it: to wait for it
 -- here, with other rows locked, could be a deadlock. A stream of which the database refuses that is passed: its rows are
 -- looked at in any case, though later.
-create or replace function reprieve_wake_streams(p_keys text[], p_now timestamptz) returns bigint
+create or replace function reprieve_wake_streams(p_keys text[], p_now timestamptz, p_most integer default 1000)
+returns bigint
 language plpgsql volatile security invoker
 set search_path from current set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off
 set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan
@@ -153,7 +154,7 @@ begin
                 and reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name) = k.key
             order by coalesce(d.source_position, 9223372036854775807),
                 coalesce(d.source_created_at, d.dead_lettered_at), d.source_id, d.dead_letter_id
-            limit greatest(1, 1000 / greatest(1, cardinality(p_keys)))
+            limit greatest(1, p_most / greatest(1, cardinality(p_keys)))
         ) x
     ) w;
     if v_ids is null then
@@ -185,7 +186,8 @@ begin
             return 0;
         end if;
     end;
-    return reprieve_wake_streams(p_keys[:v_middle], p_now) + reprieve_wake_streams(p_keys[v_middle + 1:], p_now);
+    return reprieve_wake_streams(p_keys[:v_middle], p_now, p_most / 2)
+        + reprieve_wake_streams(p_keys[v_middle + 1:], p_now, p_most / 2);
 end
 $$;
 

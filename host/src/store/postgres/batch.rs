@@ -12,7 +12,8 @@ use super::{PostgresStore, sql_time, text};
 use crate::model::decision::Siblings;
 use crate::store::batch::{unholdable, unreadable_note};
 use crate::store::{
-    Attempt, Begin, Begun, Candidate, Claim, ClaimRequest, Cursor, Outcome, Result, Row, Settle, Settled, StoreError,
+    Attempt, Begin, Begun, Candidate, Claim, ClaimRequest, Cursor, Outcome, Result, Row, Settle, Settled, Split,
+    StoreError,
 };
 
 pub(crate) const CLAIM: &str = concat!(
@@ -31,7 +32,9 @@ pub(crate) const BEGIN: &str = "\
 
 pub(crate) const SETTLE: &str = "\
     select dead_letter_id, outcome, problem \
-    from reprieve_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)";
+    from reprieve_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
+
+pub(crate) const SPLIT: &str = "select reprieve_split($1, $2, $3, $4) as done";
 
 impl PostgresStore {
     pub(super) async fn claim_batch(&self, request: &ClaimRequest<'_>) -> Result<Claim> {
@@ -156,7 +159,8 @@ impl PostgresStore {
             .bind(request.now.map(sql_time))
             .bind(attempts.iter().map(|a| a.in_order).collect::<Vec<_>>())
             .bind(request.streams.held_blocks)
-            .bind(request.streams.wait.as_secs_f64());
+            .bind(request.streams.wait.as_secs_f64())
+            .bind(request.refusal.map(clean));
         let rows = self.rows("settle a batch", query).await?;
         let outcomes: HashMap<Option<Uuid>, Outcome> = rows.iter().filter_map(outcome).collect();
         // Without an id: what became of all of them.
@@ -166,6 +170,20 @@ impl PostgresStore {
             outcome: outcomes.get(&Some(dead_letter_id)).unwrap_or(of_all).clone(),
         };
         Ok(attempts.iter().map(|attempt| settled(attempt.dead_letter_id)).collect())
+    }
+}
+
+impl PostgresStore {
+    pub(super) async fn split_batch(&self, request: &Split<'_>) -> Result<bool> {
+        let action = "split a batch";
+        let query = self
+            .query(SPLIT)
+            .bind(request.batch_id)
+            .bind(request.keep.to_vec())
+            .bind(request.new_batch_id)
+            .bind(request.moved.to_vec());
+        let row = self.row(action, query).await?;
+        get(&row, "done").map_err(|problem| StoreError::Database { action, problem })
     }
 }
 
@@ -192,10 +210,6 @@ fn source_tables(attempts: &[Attempt]) -> Vec<&'static str> {
     tables
 }
 
-fn problem(row: &PgRow) -> String {
-    get::<Option<String>>(row, "problem").ok().flatten().unwrap_or_default()
-}
-
 fn outcome(row: &PgRow) -> Option<(Option<Uuid>, Outcome)> {
     let id = get(row, "dead_letter_id").ok()?;
     let outcome = match get::<&str>(row, "outcome").ok()? {
@@ -204,8 +218,7 @@ fn outcome(row: &PgRow) -> Option<(Option<Uuid>, Outcome)> {
         "gone" => Outcome::Gone,
         "superseded" => Outcome::Superseded,
         "blocked" => Outcome::Blocked,
-        "unsettled" => Outcome::Unsettled(problem(row)),
-        _ => Outcome::Failed(problem(row)),
+        _ => Outcome::Failed(get::<Option<String>>(row, "problem").ok().flatten().unwrap_or_default()),
     };
     Some((id, outcome))
 }

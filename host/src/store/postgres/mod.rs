@@ -45,8 +45,8 @@ use uuid::Uuid;
 use super::{
     Begin, Begun, ChangeOutcome, Claim, ClaimRequest, ClearDeferrals, Cleared, Cursor, Due, Filter, Forget, Forgotten,
     History, HostBeat, HostPlace, Import, Imported, InStream, KeepSettled, Move, Moved, OperatorChange, OperatorStore,
-    Page, Recorded, RecoveryStore, Rescued, Result, Row, Settle, Settled, Signal, Stats, StreamOrder, Survey, Surveyed,
-    Sweep, Verbs, Whole,
+    Page, Recorded, RecoveryStore, Rescued, Result, Row, Settle, Settled, Signal, Split, Stats, StreamOrder, Survey,
+    Surveyed, Sweep, Verbs, Whole,
 };
 use crate::model::SourceTable;
 use crate::model::time::stored;
@@ -156,6 +156,10 @@ impl RecoveryStore for PostgresStore {
 
     async fn settle(&self, request: &Settle<'_>) -> Result<Vec<Settled>> {
         self.settle_batch(request).await
+    }
+
+    async fn split(&self, request: &Split<'_>) -> Result<bool> {
+        self.split_batch(request).await
     }
 
     async fn renew(&self, batch_id: Uuid, lease: Duration, now: Option<Timestamp>) -> Result<bool> {

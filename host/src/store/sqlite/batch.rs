@@ -1,6 +1,5 @@
 //! The row of a batch: what it holds, prolonging it, giving it back.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -11,7 +10,7 @@ use super::SqliteStore;
 use super::claim::stream_key;
 use super::values::{Cell, json_ids, time_text};
 use crate::model::time::later;
-use crate::store::Result;
+use crate::store::{Result, Split};
 
 /// The streams of a list of rows, as a list.
 macro_rules! streams_of {
@@ -37,11 +36,16 @@ pub(super) const START_RECOVERING: &str = concat!(
     streams_of!("?1"),
     " where batch_id = ?2"
 );
-/// Under another id: whoever settled it and did not hear of it has settled all that it can.
 const KEEP: &str = concat!(
-    "update wh_recovery_batches set batch_id = ?1, ids = ?2, streams = ",
+    "update wh_recovery_batches set ids = ?2, streams = ",
     streams_of!("?2"),
-    " where batch_id = ?3"
+    " where batch_id = ?1 and phase = 'recovering'"
+);
+const MOVE: &str = concat!(
+    "insert into wh_recovery_batches (batch_id, owner, generation, phase, ids, streams, started_at, expires_at) \
+     select ?2, owner, generation, phase, ?3, ",
+    streams_of!("?3"),
+    ", started_at, expires_at from wh_recovery_batches where batch_id = ?1"
 );
 const RENEW: &str = "update wh_recovery_batches set expires_at = ? where batch_id = ?";
 
@@ -51,6 +55,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("batch::DELETE", DELETE),
     ("batch::START_RECOVERING", START_RECOVERING),
     ("batch::KEEP", KEEP),
+    ("batch::MOVE", MOVE),
     ("batch::RENEW", RENEW),
 ];
 
@@ -78,21 +83,6 @@ pub(super) async fn ids(
 ) -> std::result::Result<Option<Vec<Uuid>>, sqlx::Error> {
     let row = sqlx::query(READ).bind(batch_id.to_string()).bind(phase.name()).fetch_optional(conn).await?;
     Ok(row.map(|row| parse_ids(&Cell::at(&row, 0).into_text().unwrap_or_default())))
-}
-
-/// Dissolves a batch, but for some rows that stay in it.
-pub(super) async fn keep(
-    conn: &mut SqliteConnection,
-    batch_id: Uuid,
-    ids: &HashSet<Uuid>,
-) -> std::result::Result<(), sqlx::Error> {
-    let query = if ids.is_empty() {
-        sqlx::query(DELETE).bind(batch_id.to_string())
-    } else {
-        let kept = Uuid::now_v7().to_string();
-        sqlx::query(KEEP).bind(kept).bind(json_ids(ids.iter().copied())).bind(batch_id.to_string())
-    };
-    query.execute(conn).await.map(drop)
 }
 
 /// The streams of a batch.
@@ -131,4 +121,19 @@ pub(super) async fn release(store: &SqliteStore, batch_id: Uuid) -> Result<()> {
     let query = sqlx::query(DELETE).bind(batch_id.to_string());
     query.execute(&mut write.conn).await.map_err(|error| store.fault.of("release a batch", error))?;
     write.commit().await
+}
+
+/// See [`crate::store::RecoveryStore::split`].
+pub(super) async fn split(store: &SqliteStore, request: &Split<'_>) -> Result<bool> {
+    let failed = |error| store.fault.of("split a batch", error);
+    let (batch_id, ids) = (request.batch_id.to_string(), |ids: &[Uuid]| json_ids(ids.iter().copied()));
+    let mut write = store.write(None).await?;
+    let keep = sqlx::query(KEEP).bind(batch_id.clone()).bind(ids(request.keep));
+    if keep.execute(&mut write.conn).await.map_err(failed)?.rows_affected() == 0 {
+        return Ok(false);
+    }
+    let moved = sqlx::query(MOVE).bind(batch_id).bind(request.new_batch_id.to_string()).bind(ids(request.moved));
+    moved.execute(&mut write.conn).await.map_err(failed)?;
+    write.commit().await?;
+    Ok(true)
 }

@@ -70,8 +70,8 @@ use self::signals::Signals;
 use super::{
     Begin, Begun, ChangeOutcome, Claim, ClaimRequest, ClearDeferrals, Cleared, Due, Filter, Forget, Forgotten, History,
     HostBeat, HostPlace, Import, Imported, InStream, KeepSettled, Move, Moved, OperatorChange, OperatorStore, Page,
-    Recorded, RecoveryStore, Rescued, Result, Row, Settle, Settled, Signal, Stats, StreamOrder, Survey, Surveyed,
-    Sweep, Verbs, Whole,
+    Recorded, RecoveryStore, Rescued, Result, Row, Settle, Settled, Signal, Split, Stats, StreamOrder, Survey,
+    Surveyed, Sweep, Verbs, Whole,
 };
 use crate::model::{RecoveryStatus, SourceTable};
 
@@ -212,6 +212,10 @@ impl RecoveryStore for SqliteStore {
 
     async fn settle(&self, request: &Settle<'_>) -> Result<Vec<Settled>> {
         settle::settle(self, request).await
+    }
+
+    async fn split(&self, request: &Split<'_>) -> Result<bool> {
+        batch::split(self, request).await
     }
 
     async fn renew(&self, batch_id: Uuid, lease: Duration, now: Option<Timestamp>) -> Result<bool> {

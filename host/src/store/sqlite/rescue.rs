@@ -11,8 +11,7 @@ use super::SqliteStore;
 use super::batch::{self, parse_ids};
 use super::connect::Write;
 use super::decisions;
-use super::fault::describe;
-use super::guard::{self, Stop};
+use super::guard::{self, Stop, tell_refused};
 use super::streams;
 use super::values::{Cell, json_ids, time_text};
 use crate::model::decision::after_policy_error;
@@ -59,7 +58,7 @@ pub(super) async fn rescue(store: &SqliteStore, max_policy_errors: u32, now: Opt
                 break rescued;
             }
             // Begun anew without it.
-            Err(Stop { row: Some(row), error }) if passed.insert(row) => tell_refused(row, &error),
+            Err(Stop { row: Some(row), error }) if passed.insert(row) => tell_refused(&row.to_string(), &error),
             Err(stop) => return Err(store.fault.of("rescue expired batches", stop.error)),
         }
     };
@@ -67,10 +66,6 @@ pub(super) async fn rescue(store: &SqliteStore, max_policy_errors: u32, now: Opt
         store.orphans.store(false, Ordering::Release);
     }
     Ok(rescued)
-}
-
-fn tell_refused(dead_letter_id: Uuid, error: &sqlx::Error) {
-    tracing::warn!(%dead_letter_id, problem = describe(error), "the database refuses to change this dead letter");
 }
 
 async fn rescue_in(
@@ -98,7 +93,7 @@ async fn rescue_in(
             match guard::close(&mut write.conn, Some(id), counted).await? {
                 Ok(counted) => rescued.add(counted),
                 // It keeps no other from being counted.
-                Err(error) => tell_refused(id, &error),
+                Err(error) => tell_refused(&id.to_string(), &error),
             }
         }
     }

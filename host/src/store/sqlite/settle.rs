@@ -1,6 +1,6 @@
 //! Re-emitting the rows of a batch and saying what became of each.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use uuid::Uuid;
 
@@ -8,8 +8,7 @@ use super::SqliteStore;
 use super::batch::{self, Phase};
 use super::connect::Write;
 use super::decisions;
-use super::fault::describe;
-use super::guard::{self, Stop};
+use super::guard;
 use super::line::Line;
 use super::rows::with_generation;
 use super::source::{Asked, Emission, Tables, re_emit, refuse};
@@ -48,49 +47,22 @@ const SUPERSEDED: &str = "update wh_dead_letters set recovery_status = 2, next_r
 pub(super) const STATEMENTS: &[(&str, &str)] =
     &[("settle::RECOVERED", RECOVERED), ("settle::STANDS", STANDS), ("settle::SUPERSEDED", SUPERSEDED)];
 
-/// What the database said of rows that it refused to settle. One fails for it; refused as that too, it is left.
-#[derive(Default)]
-struct Refused {
-    problems: HashMap<Uuid, String>,
-    left: HashSet<Uuid>,
-}
-
-impl Refused {
-    fn learn(&mut self, row: Uuid, error: &sqlx::Error) {
-        if self.problems.insert(row, describe(error)).is_some() {
-            self.left.insert(row);
-        }
-    }
-}
-
 /// See [`crate::store::RecoveryStore::settle`].
 pub(super) async fn settle(store: &SqliteStore, request: &Settle<'_>) -> Result<Vec<Settled>> {
-    let mut refused = Refused::default();
-    loop {
-        let mut write = store.write(request.now).await?;
-        match settle_in(&mut write, request, &mut refused).await {
-            Ok(settled) => {
-                write.commit().await?;
-                return Ok(settled);
-            }
-            // Begun anew: the row fails then, or is left.
-            Err(Stop { row: Some(row), error }) if !refused.left.contains(&row) => refused.learn(row, &error),
-            Err(stop) => return Err(store.fault.of("settle a batch", stop.error)),
-        }
-    }
+    let mut write = store.write(request.now).await?;
+    let settled = settle_in(&mut write, request).await.map_err(|error| store.fault.of("settle a batch", error))?;
+    write.commit().await?;
+    Ok(settled)
 }
 
-async fn settle_in(
-    write: &mut Write<'_>,
-    request: &Settle<'_>,
-    refused: &mut Refused,
-) -> std::result::Result<Vec<Settled>, Stop> {
+async fn settle_in(write: &mut Write<'_>, request: &Settle<'_>) -> std::result::Result<Vec<Settled>, sqlx::Error> {
     let lost = |attempt: &Attempt| Settled { dead_letter_id: attempt.dead_letter_id, outcome: Outcome::Lost };
     let Some(ids) = batch::ids(&mut write.conn, request.batch_id, Phase::Recovering).await? else {
         return Ok(request.attempts.iter().map(lost).collect());
     };
     let ids: HashSet<Uuid> = ids.into_iter().collect();
     let streams = batch::streams(&mut write.conn, request.batch_id).await?;
+    sqlx::query(batch::DELETE).bind(request.batch_id.to_string()).execute(&mut write.conn).await?;
     let mut tables = Tables::default();
     let mut settled = Vec::with_capacity(request.attempts.len());
     let mut line = Line::new(request.streams);
@@ -99,7 +71,7 @@ async fn settle_in(
         let outcome = if line.keeps_back(write, attempt).await? {
             Outcome::Blocked
         } else if ids.contains(&id) {
-            let (outcome, stands) = settle_row(write, &mut tables, attempt, refused).await?;
+            let (outcome, stands) = settle_row(write, &mut tables, attempt, request.refusal).await?;
             if outcome != Outcome::Superseded {
                 line.pass(write, attempt, stands).await?;
             }
@@ -109,44 +81,19 @@ async fn settle_in(
         };
         settled.push(Settled { dead_letter_id: id, outcome });
     }
-    batch::keep(&mut write.conn, request.batch_id, &refused.left).await?;
     line.end(write, request.attempts, streams).await?;
     Ok(settled)
 }
 
 /// What became of an attempt, and the status of a row that was not inserted and that nobody else has settled.
-type Turn = (Outcome, Option<RecoveryStatus>);
-
-/// Settles a row; where the database refuses that, as a failed one; where it refuses that too, not at all.
 async fn settle_row(
     write: &mut Write<'_>,
     tables: &mut Tables,
     attempt: &Attempt,
-    refused: &mut Refused,
-) -> std::result::Result<Turn, Stop> {
+    refusal: Option<&str>,
+) -> std::result::Result<(Outcome, Option<RecoveryStatus>), sqlx::Error> {
     let id = attempt.dead_letter_id;
-    while !refused.left.contains(&id) {
-        guard::open(&mut write.conn).await?;
-        let tried = turn(write, tables, attempt, refused.problems.get(&id)).await;
-        match guard::close(&mut write.conn, Some(id), tried).await? {
-            Ok(turn) => return Ok(turn),
-            Err(error) => refused.learn(id, &error),
-        }
-    }
-    // It stays open, and so in the way of those behind it.
-    let problem = refused.problems.get(&id).cloned().unwrap_or_default();
-    Ok((Outcome::Unsettled(problem), Some(RecoveryStatus::Pending)))
-}
-
-/// Makes the attempt, or fails it for a problem that is known.
-async fn turn(
-    write: &mut Write<'_>,
-    tables: &mut Tables,
-    attempt: &Attempt,
-    problem: Option<&String>,
-) -> std::result::Result<Turn, sqlx::Error> {
-    let id = attempt.dead_letter_id;
-    let Emission { outcome, note, credit } = match problem {
+    let Emission { outcome, note, credit } = match refusal {
         Some(problem) => refuse(&mut write.conn, id, Asked::ByPolicy, problem).await?,
         None => re_emit(&mut write.conn, tables, id, Asked::ByPolicy, write.now).await?,
     };
@@ -156,7 +103,7 @@ async fn turn(
         Outcome::Lost | Outcome::Blocked | Outcome::Unsettled(_) => return Ok((Outcome::Lost, None)),
         Outcome::Recovered => {
             let query = sqlx::query(RECOVERED).bind(time_text(write.now)).bind(id.to_string());
-            query.bind(attempt.credit.clone()).execute(&mut write.conn).await?;
+            guard::changed(&query.bind(attempt.credit.clone()).execute(&mut write.conn).await?)?;
         }
         Outcome::SourcePresent | Outcome::Gone => {
             stands = Some(held.status);
@@ -164,7 +111,7 @@ async fn turn(
         }
         Outcome::Superseded => {
             let query = sqlx::query(SUPERSEDED).bind(id.to_string()).bind(note.clone());
-            query.execute(&mut write.conn).await?;
+            guard::changed(&query.execute(&mut write.conn).await?)?;
         }
         Outcome::Failed(_) => {
             // A credit that was granted meanwhile wants its own attempt.
@@ -185,15 +132,13 @@ async fn stand(
     standing: Standing,
     note: Option<String>,
 ) -> std::result::Result<(), sqlx::Error> {
-    sqlx::query(STANDS)
+    let query = sqlx::query(STANDS)
         .bind(time_text(write.now))
         .bind(attempt.dead_letter_id.to_string())
         .bind(attempt.credit.clone())
         .bind(standing.status.number())
         .bind(standing.next_recovery_at.map(time_text))
         .bind(standing.deferral.map(|deferral| deferral.name()))
-        .bind(note)
-        .execute(&mut write.conn)
-        .await?;
-    Ok(())
+        .bind(note);
+    guard::changed(&query.execute(&mut write.conn).await?)
 }

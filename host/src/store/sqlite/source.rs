@@ -74,10 +74,10 @@ async fn body(conn: &mut SqliteConnection, id: Uuid, asked: Asked) -> Result<Opt
     sqlx::query(BODY).bind(id.to_string()).bind(asked == Asked::ByName).fetch_optional(conn).await
 }
 
-/// Inserts the source row of a dead letter that is open, guarded by the caller; of any other it is lost.
+/// Inserts the source row of a dead letter that is open, in a transaction of the caller's; of any other it is lost.
 /// An older death of a message that has died again is superseded, and nothing is inserted.
 ///
-/// A row that cannot be inserted leaves what is guarded as it was and is an outcome. After an error the transaction is
+/// A row that cannot be inserted leaves the transaction as it was and is an outcome. After an error the transaction is
 /// over: the system's, or one of this row that took it along.
 pub(super) async fn re_emit(
     conn: &mut SqliteConnection,
@@ -93,6 +93,7 @@ pub(super) async fn re_emit(
     if let Some(newer) = Cell::named(&row, "newer").into_text() {
         return Ok(Emission::new(Outcome::Superseded, Some(notes::superseded(newer))));
     }
+    guard::open(&mut *conn).await?;
     let (mut emission, refused) = match insert(conn, tables, &row, now).await {
         Ok(emission) => (emission, None),
         Err(Refusal::System(error)) => return Err(error),
@@ -105,6 +106,7 @@ pub(super) async fn re_emit(
         // A trigger may roll the whole transaction back.
         return Err(refused.unwrap_or(error));
     }
+    guard::keep(&mut *conn).await?;
     emission.credit = Cell::named(&row, "replay_credit").into_text();
     Ok(emission)
 }

@@ -6,7 +6,6 @@ use uuid::Uuid;
 use super::SqliteStore;
 use super::connect::Write;
 use super::fault::{describe, is_infrastructure};
-use super::guard;
 use super::rows::{columns, live_ids, read, with_generation};
 use super::source::{Asked, Tables, re_emit, refuse};
 use super::streams;
@@ -103,7 +102,6 @@ async fn recover_in(
     if query.fetch_optional(&mut write.conn).await?.is_none() {
         return Ok(Outcome::Lost);
     }
-    guard::open(&mut write.conn).await?;
     let emission = match problem {
         Some(problem) => refuse(&mut write.conn, id, Asked::ByName, problem).await?,
         None => re_emit(&mut write.conn, &mut Tables::default(), id, Asked::ByName, write.now).await?,

@@ -262,8 +262,13 @@ async fn a_batch_whose_host_died_counts_its_attempts_or_policy_errors_when_its_l
     assert_eq!((erred.policy_errors, erred.next_recovery_at), (1, Some(at(270))));
     assert!(!file.store.renew(deciding, Duration::from_secs(60), Some(at(211))).await.unwrap());
     let attempts: Vec<_> = [attempt(&counted)].into();
-    let settle =
-        Settle { batch_id, attempts: &attempts, streams: crate::store::StreamTerms::default(), now: Some(at(212)) };
+    let settle = Settle {
+        batch_id,
+        attempts: &attempts,
+        streams: crate::store::StreamTerms::default(),
+        refusal: None,
+        now: Some(at(212)),
+    };
     assert_eq!(file.store.settle(&settle).await.unwrap()[0].outcome, Outcome::Lost);
 }
 

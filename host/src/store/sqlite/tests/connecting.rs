@@ -152,6 +152,7 @@ async fn another_process_that_keeps_the_file_locked_is_an_outage_and_counts_noth
         batch_id: batch,
         attempts: &attempts,
         streams: crate::store::StreamTerms::default(),
+        refusal: None,
         now: Some(at(11)),
     };
     let error = file.store.settle(&settle).await.unwrap_err();

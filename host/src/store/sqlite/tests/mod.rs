@@ -163,8 +163,13 @@ impl File {
 
     pub(super) async fn settle(&self, batch_id: Uuid, entries: &[DeadLetter], now: Timestamp) -> Vec<Outcome> {
         let attempts: Vec<_> = entries.iter().map(attempt).collect();
-        let settle =
-            Settle { batch_id, attempts: &attempts, streams: crate::store::StreamTerms::default(), now: Some(now) };
+        let settle = Settle {
+            batch_id,
+            attempts: &attempts,
+            streams: crate::store::StreamTerms::default(),
+            refusal: None,
+            now: Some(now),
+        };
         self.store.settle(&settle).await.unwrap().into_iter().map(|settled| settled.outcome).collect()
     }
 }
