@@ -58,6 +58,29 @@ on_both_stores! {
         assert!(store.due("g1", Some(at(100))).await.unwrap().due_now);
     }
 
+    async fn what_may_not_change_keeps_no_other_from_meeting_the_new_policy(store: Backend) {
+        for n in 1..=5 {
+            let deferred = json!({"next_recovery_at": time_text(at(9999)), "deferral": "skip", "policy_error_digest": "old"});
+            store.dead(n, deferred).await;
+        }
+        store.refuse_changes_of(id(3)).await;
+
+        assert_eq!(clear(&store, false).await, 4);
+    }
+
+    async fn a_retry_that_is_passed_over_in_silence_is_told_and_not_recorded(store: Backend) {
+        for n in 1..=3 {
+            store.dead(n, json!({"operator_disposition": 1, "recovery_status": 2})).await;
+        }
+        store.pass_over_changes(&format!("new.dead_letter_id = '{}'", id(2))).await;
+
+        let told = store.take_operator_retries(Some(at(100))).await.unwrap_err();
+
+        assert!(told.to_string().contains("was not carried out"), "{told}");
+        assert_eq!(store.rows_in("wh_dead_letters where recovery_status = 0").await, 2);
+        assert_eq!(store.rows_in("wh_dead_letter_decisions").await, 2);
+    }
+
     async fn a_new_policy_meets_what_another_one_put_off(store: Backend) {
         let deferred = |why: &str, by: Option<&str>| {
             json!({"next_recovery_at": time_text(at(9999)), "deferral": why, "policy_error_digest": by})

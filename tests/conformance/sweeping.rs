@@ -142,6 +142,23 @@ on_both_stores! {
         assert_eq!(store.rows_in("wh_dead_letters where replay_credit = 'g2'").await, i64::try_from(reached).unwrap());
     }
 
+    async fn a_row_that_may_not_change_is_left_and_the_others_are_swept_in_their_places(store: Backend) {
+        for n in 1..=10 {
+            store.dead(n, json!({"recovery_status": 2})).await;
+        }
+        store.refuse_changes_of(id(4)).await;
+
+        let request = Sweep { generation: "g2", stagger: Duration::from_secs(1000), now: Some(at(100)) };
+        assert_eq!(store.sweep(&request).await.unwrap(), 9);
+
+        assert_eq!(store.letter(id(4)).await.replay_credit, None);
+        for (n, due) in [(1, 100), (3, 300), (5, 500), (10, 1000)] {
+            let letter = store.letter(id(n)).await;
+            assert_eq!((letter.replay_credit.as_deref(), letter.next_recovery_at), (Some("g2"), Some(at(due))), "{n}");
+        }
+        assert_eq!(store.sweep(&request).await.unwrap(), 0);
+    }
+
     async fn many_rows_are_swept_in_chunks_whatever_was_swept_before(store: Backend) {
         // More than two chunks; every third row, and all of the first chunk, have had this generation.
         let had = |n: u64| n <= 1000 || n.is_multiple_of(3);

@@ -94,7 +94,7 @@ impl Worker {
         loop {
             tokio::select! {
                 scanned = &mut scans => return scanned.map(drop),
-                () = tokio::time::sleep(self.scanner.options.probe_interval) => {}
+                () = self.generation_changed() => {}
             }
             // Both go on: either may hold what the other one waits for.
             let mut sweep = pin!(self.sweep_once(swept));

@@ -29,6 +29,57 @@ begin
 end
 $$;
 
+-- Sweeps these rows, which are locked; how many. What the database refuses is halved until the row stands alone, which
+-- is left as it is. The first of them is the one in place p_first of p_total.
+create or replace function reprieve_sweep_rows(
+    p_ids uuid[],
+    p_generation text,
+    p_now timestamptz,
+    p_stagger interval,
+    p_first bigint,
+    p_total bigint
+) returns bigint
+language plpgsql volatile security invoker set search_path from current set enable_bitmapscan = off
+as $$
+declare
+    v_swept bigint;
+    v_middle integer := cardinality(p_ids) / 2;
+begin
+    update wh_dead_letters d
+    set retried_on_generations = array_append(d.retried_on_generations, p_generation),
+        replay_credit = case when d.generation = p_generation then d.replay_credit else p_generation end,
+        replay_credit_at = case when d.generation = p_generation then d.replay_credit_at else p_now end,
+        recovery_status = case when c.stays then d.recovery_status else 0 end,
+        next_recovery_at = case when c.stays then d.next_recovery_at
+            else p_now + p_stagger * ((p_first + c.n - 1)::double precision / greatest(p_total, 1)) end,
+        deferral = case when c.stays then d.deferral end,
+        status_note = case when c.stays then d.status_note end
+    from (
+        select x.dead_letter_id, v.n,
+            x.recovery_status = 2 and x.generation = p_generation
+                or x.dead_letter_id in (
+                    select unnest(b.ids) from wh_recovery_batches b where b.expires_at > p_now) as stays
+        from unnest(p_ids) with ordinality v (id, n)
+        join wh_dead_letters x on x.dead_letter_id = v.id
+    ) c
+    where d.dead_letter_id = c.dead_letter_id
+        and d.recovered_at is null and d.recovery_status <> 4 and d.operator_disposition <> 2
+        and not p_generation = any (d.retried_on_generations);
+    get diagnostics v_swept = row_count;
+    return v_swept;
+exception when others then
+    if reprieve_is_infrastructure(sqlstate) then
+        raise;
+    end if;
+    if v_middle = 0 then
+        raise warning 'dead letter % is not swept: %', p_ids[1], sqlerrm;
+        return 0;
+    end if;
+    return reprieve_sweep_rows(p_ids[:v_middle], p_generation, p_now, p_stagger, p_first, p_total)
+        + reprieve_sweep_rows(p_ids[v_middle + 1:], p_generation, p_now, p_stagger, p_first + v_middle, p_total);
+end
+$$;
+
 -- One chunk of a generation sweep, oldest first, going on after a place; `p_limit` NULL sweeps the rest. The rows fall
 -- due spread over the stagger: the one in place `p_first` of `p_total` that much of it after `p_now`.
 -- A row that died on the generation itself gets no credit, and a batch that has a row in hand goes on with it.
@@ -57,27 +108,7 @@ begin
     swept := 0;
     if v_ids is not null then
         perform from wh_dead_letters d where d.dead_letter_id = any (v_ids) order by d.dead_letter_id for update;
-        update wh_dead_letters d
-        set retried_on_generations = array_append(d.retried_on_generations, p_generation),
-            replay_credit = case when d.generation = p_generation then d.replay_credit else p_generation end,
-            replay_credit_at = case when d.generation = p_generation then d.replay_credit_at else v_now end,
-            recovery_status = case when c.stays then d.recovery_status else 0 end,
-            next_recovery_at = case when c.stays then d.next_recovery_at
-                else v_now + p_stagger * ((p_first + c.n - 1)::double precision / greatest(p_total, 1)) end,
-            deferral = case when c.stays then d.deferral end,
-            status_note = case when c.stays then d.status_note end
-        from (
-            select x.dead_letter_id, v.n,
-                x.recovery_status = 2 and x.generation = p_generation
-                    or x.dead_letter_id in (
-                        select unnest(b.ids) from wh_recovery_batches b where b.expires_at > v_now) as stays
-            from unnest(v_ids) with ordinality v (id, n)
-            join wh_dead_letters x on x.dead_letter_id = v.id
-        ) c
-        where d.dead_letter_id = c.dead_letter_id
-            and d.recovered_at is null and d.recovery_status <> 4 and d.operator_disposition <> 2
-            and not p_generation = any (d.retried_on_generations);
-        get diagnostics swept = row_count;
+        swept := reprieve_sweep_rows(v_ids, p_generation, v_now, p_stagger, p_first, p_total);
     end if;
     if swept > 0 then
         perform pg_notify('wh_dead_letter_ready', '');
@@ -97,16 +128,23 @@ declare
     v_middle integer := cardinality(p_ids) / 2;
     v_half record;
 begin
-    update wh_dead_letters d
-    set recovery_status = 0, operator_disposition = 0, next_recovery_at = p_now, deferral = null,
-        replay_credit = '*', replay_credit_at = p_now, status_note = null
-    where d.dead_letter_id = any (p_ids);
-    get diagnostics p_taken = row_count;
-    insert into wh_dead_letter_decisions (dead_letter_id, decided_at, decision, attempt, rule, note)
-    select d.dead_letter_id, p_now, 'retry', d.recovery_attempts, jsonb_build_object('actor', d.operator_actor),
-        d.operator_notes
-    from wh_dead_letters d
-    where d.dead_letter_id = any (p_ids);
+    with taken as (
+        update wh_dead_letters d
+        set recovery_status = 0, operator_disposition = 0, next_recovery_at = p_now, deferral = null,
+            replay_credit = '*', replay_credit_at = p_now, status_note = null
+        where d.dead_letter_id = any (p_ids)
+        returning d.dead_letter_id, d.recovery_attempts, d.operator_actor, d.operator_notes
+    ),
+    recorded as (
+        insert into wh_dead_letter_decisions (dead_letter_id, decided_at, decision, attempt, rule, note)
+        select t.dead_letter_id, p_now, 'retry', t.recovery_attempts, jsonb_build_object('actor', t.operator_actor),
+            t.operator_notes
+        from taken t
+    )
+    select count(*) into p_taken from taken;
+    if p_taken < cardinality(p_ids) then
+        raise exception 'a retry was not carried out, and nothing said why';
+    end if;
 exception when others then
     if reprieve_is_infrastructure(sqlstate) then
         raise;
@@ -164,6 +202,29 @@ begin
 end
 $$;
 
+-- Makes these rows due, which are locked; how many. What the database refuses is halved until the row stands alone, which
+-- is left as it is.
+create or replace function reprieve_make_due(p_ids uuid[], p_now timestamptz) returns bigint
+language plpgsql volatile security invoker set search_path from current as $$
+declare
+    v_made bigint;
+    v_middle integer := cardinality(p_ids) / 2;
+begin
+    update wh_dead_letters d set next_recovery_at = p_now, deferral = null where d.dead_letter_id = any (p_ids);
+    get diagnostics v_made = row_count;
+    return v_made;
+exception when others then
+    if reprieve_is_infrastructure(sqlstate) then
+        raise;
+    end if;
+    if v_middle = 0 then
+        raise warning 'dead letter % is not made due: %', p_ids[1], sqlerrm;
+        return 0;
+    end if;
+    return reprieve_make_due(p_ids[:v_middle], p_now) + reprieve_make_due(p_ids[v_middle + 1:], p_now);
+end
+$$;
+
 -- Looks at a chunk of the rows that a policy put off, in the order of their ids, and makes those due that another
 -- policy than the one with this digest put off; with p_unknown also those of which the policy is not known, as after
 -- the death of a host that was deciding. Fewer looked at than asked for: that was the last chunk.
@@ -197,10 +258,7 @@ begin
         order by d.dead_letter_id
         for update
     ) l;
-    update wh_dead_letters d
-    set next_recovery_at = coalesce(p_now, clock_timestamp()), deferral = null
-    where d.dead_letter_id = any (v_ids);
-    get diagnostics cleared = row_count;
+    cleared := case when v_ids is null then 0 else reprieve_make_due(v_ids, coalesce(p_now, clock_timestamp())) end;
     return next;
 end
 $$;

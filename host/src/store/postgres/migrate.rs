@@ -53,9 +53,8 @@ const FUNCTION_SCRIPT: &str = concat!(
     script!("functions/recover"),
     script!("functions/verbs"),
     script!("functions/restore"),
-    script!("functions/settle_apart"),
-    script!("functions/settle_refused"),
     script!("functions/settle"),
+    script!("functions/settle_apart"),
     script!("functions/free_rows"),
     script!("functions/claim"),
     script!("functions/begin"),
@@ -245,7 +244,7 @@ mod tests {
         let start: String = Sha256::digest(FUNCTION_SCRIPT).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(
             (FUNCTIONS, start.as_str()),
-            (29, "a3bfafc546c9be2f"),
+            (29, "df57f7d2cc98d535"),
             "raise FUNCTIONS, if it is released, and write both down"
         );
     }

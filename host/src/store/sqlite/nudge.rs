@@ -54,10 +54,14 @@ pub(super) async fn clear_policy_deferrals(store: &SqliteStore, request: &ClearD
         return Ok(Cleared { rows: 0, next });
     }
     let mut write = store.write(request.now).await?;
-    let query = sqlx::query(CLEAR).bind(time_text(write.now)).bind(json!(due).to_string());
-    let done = query.execute(&mut write.conn).await.map_err(failed)?;
+    let cleared = guard::all_or_each(&mut write, &due, clear).await.map_err(failed)?;
     write.commit().await?;
-    Ok(Cleared { rows: done.rows_affected(), next })
+    Ok(Cleared { rows: cleared, next })
+}
+
+async fn clear(write: &mut Write<'_>, ids: &[String]) -> std::result::Result<u64, sqlx::Error> {
+    let query = sqlx::query(CLEAR).bind(time_text(write.now)).bind(json!(ids).to_string());
+    Ok(query.execute(&mut write.conn).await?.rows_affected())
 }
 
 /// See [`crate::store::RecoveryStore::take_operator_retries`].
@@ -96,7 +100,8 @@ async fn take(write: &mut Write<'_>) -> std::result::Result<(u64, Option<sqlx::E
 
 async fn take_one(write: &mut Write<'_>, id: &str) -> std::result::Result<u64, sqlx::Error> {
     let query = sqlx::query(RETRY).bind(time_text(write.now)).bind(id.to_owned());
-    let taken = query.execute(&mut write.conn).await?.rows_affected();
+    let taken = query.execute(&mut write.conn).await?;
+    guard::changed(&taken)?;
     decisions::record_request(write, id, OperatorVerb::Retry.name()).await?;
-    Ok(taken)
+    Ok(taken.rows_affected())
 }

@@ -1,5 +1,6 @@
 //! The generation sweep.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -8,6 +9,7 @@ use sqlx::sqlite::SqliteRow;
 
 use super::SqliteStore;
 use super::connect::Write;
+use super::guard;
 use super::rows::live_ids;
 use super::values::{Cell, time_text};
 use crate::model::time::{later, stored};
@@ -62,26 +64,36 @@ pub(super) const STATEMENTS: &[(&str, &str)] =
 pub(super) async fn sweep(store: &SqliteStore, request: &Sweep<'_>) -> Result<u64> {
     let failed = |error| store.fault.of("sweep for a generation", error);
     let total = if request.stagger.is_zero() { 0 } else { count(store, request.generation).await? };
-    let mut window = Window { start: None, stagger: request.stagger, total, reached: 0 };
+    let mut window = Window { start: None, stagger: request.stagger, total, next: 0 };
+    let generation: Arc<str> = request.generation.into();
+    let mut reached = 0;
     let mut after = [Cell::Text(String::new()), Cell::Text(String::new())];
     loop {
         let mut write = store.write(request.now).await?;
-        let mut rows = chunk(&mut write, request.generation, &after).await.map_err(failed)?;
+        let rows = chunk(&mut write, request.generation, &after).await.map_err(failed)?;
         let is_last = rows.len() < usize::try_from(CHUNK).unwrap_or(usize::MAX);
         if let Some(last) = rows.last() {
             after = [Cell::at(last, 1), Cell::at(last, 2)];
         }
-        rows.retain(|row| Cell::at(row, 3).integer() == Some(1));
-        apply(&mut write, request.generation, &rows, &mut window).await.map_err(failed)?;
+        let unreached = rows.iter().filter(|row| Cell::at(row, 3).integer() == Some(1));
+        let changes: Vec<Change> = unreached
+            .map(|row| Change {
+                generation: Arc::clone(&generation),
+                dead_letter_id: Cell::at(row, 2).into_text().unwrap_or_default(),
+                row: Cell::at(row, 0).integer().unwrap_or_default(),
+                due_at: time_text(window.next(write.now)),
+            })
+            .collect();
+        reached += guard::all_or_each(&mut write, &changes, apply).await.map_err(failed)?;
         write.commit().await?;
         if is_last {
             break;
         }
     }
-    if window.reached > 0 {
+    if reached > 0 {
         store.signals.ready();
     }
-    Ok(window.reached)
+    Ok(reached)
 }
 
 async fn count(store: &SqliteStore, generation: &str) -> Result<u64> {
@@ -106,23 +118,29 @@ async fn chunk(
     query.fetch_all(&mut write.conn).await
 }
 
-async fn apply(
-    write: &mut Write<'_>,
-    generation: &str,
-    rows: &[SqliteRow],
-    window: &mut Window,
-) -> std::result::Result<(), sqlx::Error> {
-    let changes: Vec<_> = rows
-        .iter()
-        .map(|row| json!([Cell::at(row, 0).integer().unwrap_or_default(), time_text(window.next(write.now))]))
-        .collect();
-    sqlx::query(APPLY)
-        .bind(generation.to_owned())
-        .bind(serde_json::Value::Array(changes).to_string())
-        .bind(time_text(write.now))
-        .execute(&mut write.conn)
-        .await?;
-    Ok(())
+/// A row to be swept.
+struct Change {
+    generation: Arc<str>,
+    dead_letter_id: String,
+    row: i64,
+    due_at: String,
+}
+
+impl AsRef<str> for Change {
+    fn as_ref(&self) -> &str {
+        &self.dead_letter_id
+    }
+}
+
+/// Sweeps rows for the one generation that they are to be swept for.
+async fn apply(write: &mut Write<'_>, rows: &[Change]) -> std::result::Result<u64, sqlx::Error> {
+    let Some(Change { generation, .. }) = rows.first() else { return Ok(0) };
+    let rows = rows.iter().map(|change| json!([change.row, change.due_at])).collect();
+    let query = sqlx::query(APPLY)
+        .bind(generation.to_string())
+        .bind(serde_json::Value::Array(rows).to_string())
+        .bind(time_text(write.now));
+    Ok(query.execute(&mut write.conn).await?.rows_affected())
 }
 
 /// The window over which a sweep's rows fall due, oldest first.
@@ -130,14 +148,14 @@ struct Window {
     start: Option<Timestamp>,
     stagger: Duration,
     total: u64,
-    reached: u64,
+    next: u64,
 }
 
 impl Window {
     fn next(&mut self, now: Timestamp) -> Timestamp {
         let start = *self.start.get_or_insert(now);
-        let place = self.reached;
-        self.reached += 1;
+        let place = self.next;
+        self.next += 1;
         if self.total == 0 {
             return stored(start);
         }
