@@ -32,6 +32,23 @@ async fn scan(store: &Backend) -> ScanCounts {
     Scanner { now: Some(at(60)), ..host(store).await }.until_idle().await.unwrap()
 }
 
+/// A sweep for a later build comes between the begin of a batch and its settling.
+async fn grants_a_credit_to_what_is_begun(store: &Backend) {
+    let at = time_text(at(60));
+    let grant = format!(
+        "update wh_dead_letters set replay_credit = 'g9', replay_credit_at = '{at}' where message_type = 'Refused'"
+    );
+    let trigger = if store.is_postgres() {
+        format!(
+            "create function grants() returns trigger language plpgsql as $$ begin {grant}; return new; end $$;
+             create trigger grants after update of phase on wh_recovery_batches for each row execute function grants()"
+        )
+    } else {
+        format!("create trigger grants after update of phase on wh_recovery_batches begin {grant}; end")
+    };
+    store.execute(&trigger).await;
+}
+
 async fn attempts(store: &Backend) -> Vec<i64> {
     let rows = store.query("select recovery_attempts as n from wh_dead_letters order by dead_letter_id").await;
     rows.iter().map(|row| row["n"].as_i64().unwrap()).collect()
@@ -100,6 +117,21 @@ on_both_stores! {
         }
     }
 
+    async fn a_credit_that_was_granted_meanwhile_keeps_the_row_in_the_way_of_those_behind_it(store: Backend) {
+        in_stream(&store, 1, "Refused", 1).await;
+        // Its last try: it would be given up, and in nobody's way.
+        store.execute("update wh_dead_letters set recovery_attempts = 2").await;
+        in_stream(&store, 2, "OrderPlaced", 1).await;
+        store.refuse_changes(NEVER_RECOVERED).await;
+        grants_a_credit_to_what_is_begun(&store).await;
+
+        let counts = scan(&store).await;
+
+        assert_eq!(counts.recovered, 0);
+        assert_eq!(store.letter(id(1)).await.recovery_status, RecoveryStatus::Pending);
+        assert!(!is_back(&store, 2).await, "it would be re-emitted before the first");
+    }
+
     async fn those_behind_one_that_may_not_change_at_all_wait_though_it_would_be_given_up(store: Backend) {
         in_stream(&store, 1, "Refused", 1).await;
         // Its last try.
@@ -152,6 +184,29 @@ on_both_stores! {
 
         assert_eq!(counts.recovered, 5);
         assert!(is_back(&store, 21).await && !is_back(&store, 20).await);
+    }
+
+    async fn where_nothing_may_change_at_all_nothing_is_counted_and_the_fault_is_told(store: Backend) {
+        rows_with_refused(&store, 20, &[]).await;
+        store.refuse_changes("new.message_type = 'OrderPlaced'").await;
+        let options = RecoveryOptions { scan_batch_size: 1000, ..RecoveryOptions::default() };
+
+        let scanner = Scanner { options: options.into(), now: Some(at(60)), ..host(&store).await };
+        let told = scanner.until_idle().await.unwrap_err();
+
+        assert!(told.to_string().contains("never"), "{told}");
+        assert_eq!((attempts(&store).await, store.rows_in("wh_outbox").await), (vec![0; 20], 0));
+        assert_eq!(store.rows_in("wh_recovery_batches").await, 0, "all of them were given back");
+    }
+
+    async fn a_recovery_by_name_that_is_passed_over_in_silence_is_an_error_and_emits_nothing(store: Backend) {
+        rows_with_refused(&store, 1, &[1]).await;
+        store.pass_over_changes("new.message_type = 'Refused'").await;
+
+        let told = store.recover_dead_letter(id(1), Some(at(60))).await.unwrap_err();
+
+        assert!(told.to_string().contains("was not carried out"), "{told}");
+        assert_eq!(store.rows_in("wh_outbox").await, 0);
     }
 
     async fn many_of_them_are_found_in_small_and_large_batches(store: Backend) {

@@ -15,7 +15,7 @@ use super::planned::Plan;
 use super::record::inputs;
 use super::report::Report;
 use super::scan::{ScanError, Scanner};
-use super::settling::Settling;
+use super::settling::{Done, Settling};
 use super::streams::{in_order, line_up};
 use super::{RecoveryOptions, ScanCounts};
 use crate::model::view::PolicyView;
@@ -135,7 +135,7 @@ async fn commit(
         return Ok(());
     }
     let attempts = &*plan.going(&ended);
-    let settling = Settling { scanner, batch_id: lease.batch_id, attempts, rows, streams };
+    let settling = Settling { scanner, batch_id: lease.batch_id, begun: &recover, attempts, rows, streams };
     let settled = lease.kept(async {
         let _lane = tokio::select! {
             biased;
@@ -145,12 +145,12 @@ async fn commit(
         };
         report.attempting(rows);
         let started = Instant::now();
-        let settled = settling.settle().await;
+        let done = settling.settle().await;
         scanner.metrics.settle(started.elapsed());
-        settled.map(Some)
+        Ok(Some(done))
     });
-    let Some(settled) = settled.await? else { return Ok(()) };
+    let Some(Done { settled, complete, error }) = settled.await? else { return Ok(()) };
     let outcomes: HashMap<Uuid, Outcome> = settled.into_iter().map(|row| (row.dead_letter_id, row.outcome)).collect();
-    report.settled(rows, &outcomes);
-    Ok(())
+    report.settled(rows, &outcomes, complete);
+    error.map_or(Ok(()), Err)
 }

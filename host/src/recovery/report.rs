@@ -85,14 +85,15 @@ impl Report {
         log(row, kind.message());
     }
 
-    /// The attempts were made.
-    pub(super) fn settled(&mut self, planned: &[Planned], outcomes: &HashMap<Uuid, Outcome>) {
+    /// The attempts were made: all of them if this is `complete`, else those that it tells of.
+    pub(super) fn settled(&mut self, planned: &[Planned], outcomes: &HashMap<Uuid, Outcome>, complete: bool) {
         if !outcomes.is_empty() && outcomes.values().all(|outcome| *outcome == Outcome::Lost) {
             self.lost();
         }
         for row in planned {
-            if let Told::Attempt { on_failure } = row.told {
-                self.attempted(row, on_failure, outcomes.get(&row.entry.dead_letter_id).unwrap_or(&Outcome::Lost));
+            let outcome = outcomes.get(&row.entry.dead_letter_id).or(complete.then_some(&Outcome::Lost));
+            if let (Told::Attempt { on_failure }, Some(outcome)) = (row.told, outcome) {
+                self.attempted(row, on_failure, outcome);
             }
         }
     }
@@ -129,7 +130,7 @@ impl Report {
                 tracing::error!(
                     dead_letter_id = %row.entry.dead_letter_id,
                     error,
-                    "the database refuses to change this dead letter; it is tried again when its lease has ended"
+                    "the database refuses to change this dead letter; it is tried again after scan_interval"
                 );
             }
             Outcome::Lost => log(row, "left alone: settled by somebody else"),

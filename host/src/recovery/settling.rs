@@ -8,20 +8,34 @@ use uuid::Uuid;
 
 use super::planned::Planned;
 use super::scan::Scanner;
-use crate::model::{RecoveryStatus, SourceTable};
+use crate::model::SourceTable;
 use crate::store::{Attempt, Outcome, Settle, Settled, Split, StoreError, StreamTerms};
 
 /// How often settling is tried again after a fault of the infrastructure, within a few seconds.
 const SETTLE_RETRIES: usize = 5;
 
+/// So many rows that may not even fail, and none that may be settled: it is not the rows.
+const NOT_THE_ROWS: usize = 8;
+
 /// What is to be settled.
 pub(super) struct Settling<'a> {
     pub scanner: &'a Scanner,
     pub batch_id: Uuid,
+    /// What the batch holds: the attempts, and perhaps others that are left alone.
+    pub begun: &'a [Uuid],
     pub attempts: &'a [Attempt],
     /// The rows of the attempts, and others.
     pub rows: &'a [Planned],
     pub streams: StreamTerms,
+}
+
+/// What was settled, committed.
+pub(super) struct Done {
+    pub settled: Vec<Settled>,
+    /// Whether that is all of it; the others were given back.
+    pub complete: bool,
+    /// Why not.
+    pub error: Option<StoreError>,
 }
 
 type StreamKey<'a> = (SourceTable, Uuid, &'a str);
@@ -36,9 +50,11 @@ struct Part {
 struct Apart<'a> {
     settling: &'a Settling<'a>,
     keys: HashMap<Uuid, StreamKey<'a>>,
-    /// Streams of which a row stays that is in the way.
+    /// Streams of which a row was not recovered.
     stopped: HashSet<StreamKey<'a>>,
     settled: Vec<Settled>,
+    /// Batches of rows that may not even fail.
+    stuck: Vec<Uuid>,
     /// What is left to be done, the next one last.
     parts: Vec<Part>,
     /// When what is left was last prolonged.
@@ -47,12 +63,13 @@ struct Apart<'a> {
 
 impl Settling<'_> {
     /// Settles them. What the database refuses is halved, left part first, each part a batch of its own, until the row
-    /// stands alone that it is about. That one fails for it; if it may not fail either, it stays in its batch until the
-    /// lease ends. Rows behind one that stays in the way are given back.
-    pub(super) async fn settle(&self) -> Result<Vec<Settled>, StoreError> {
+    /// stands alone that it is about. That one fails for it; if it may not fail either, it stays in its batch for
+    /// `scan_interval`. Rows behind one of their stream that was not recovered are given back, to be decided anew.
+    pub(super) async fn settle(&self) -> Done {
         match self.in_the_end(self.batch_id, self.attempts, None).await {
+            Ok(settled) => Done { settled, complete: true, error: None },
             Err(StoreError::Database { problem, .. }) => self.apart(problem).await,
-            settled => settled,
+            Err(error) => Done { settled: Vec::new(), complete: false, error: Some(error) },
         }
     }
 
@@ -77,7 +94,7 @@ impl Settling<'_> {
             .await
     }
 
-    async fn apart(&self, problem: String) -> Result<Vec<Settled>, StoreError> {
+    async fn apart(&self, problem: String) -> Done {
         let keys = self.rows.iter().map(|row| &row.entry);
         let keys = keys.filter_map(|entry| Some((entry.dead_letter_id, entry.stream_key()?))).collect();
         let mut apart = Apart {
@@ -85,32 +102,45 @@ impl Settling<'_> {
             keys,
             stopped: HashSet::new(),
             settled: Vec::new(),
+            stuck: Vec::new(),
             parts: Vec::new(),
             renewed: Instant::now(),
         };
         let whole = Part { batch_id: self.batch_id, attempts: self.attempts.to_vec() };
-        let mut done = apart.refused(whole, problem).await;
-        while let (Ok(()), Some(part)) = (&done, apart.parts.pop()) {
+        let mut done = apart.start(whole, problem).await;
+        while done.is_ok()
+            && !self.scanner.shutdown.is_cancelled()
+            && let Some(part) = apart.parts.pop()
+        {
             let batch_id = part.batch_id;
             done = apart.part(part).await;
             if done.is_err() {
                 self.scanner.abandon(batch_id).await;
             }
         }
-        if let Err(error) = done {
-            for part in apart.parts {
-                self.scanner.abandon(part.batch_id).await;
-            }
-            return Err(error);
+        let complete = done.is_ok() && apart.parts.is_empty();
+        for part in apart.parts {
+            self.scanner.abandon(part.batch_id).await;
         }
-        Ok(apart.settled)
+        Done { settled: apart.settled, complete, error: done.err() }
     }
 }
 
 impl Apart<'_> {
+    /// Halves what was refused as a whole, without what the batch holds beside it.
+    async fn start(&mut self, whole: Part, problem: String) -> Result<(), StoreError> {
+        let going: HashSet<Uuid> = whole.attempts.iter().map(|attempt| attempt.dead_letter_id).collect();
+        let others: Vec<Uuid> = self.settling.begun.iter().copied().filter(|id| !going.contains(id)).collect();
+        if !others.is_empty() {
+            let others = self.split(&whole, &others).await?;
+            self.settling.scanner.abandon(others).await;
+        }
+        self.refused(whole, problem).await
+    }
+
     async fn part(&mut self, part: Part) -> Result<(), StoreError> {
         let Some(part) = self.without_those_behind(part).await? else { return Ok(()) };
-        self.renew(&part).await?;
+        self.renew(&part).await;
         match self.settling.in_the_end(part.batch_id, &part.attempts, None).await {
             Ok(settled) => {
                 self.settled(settled, &part.attempts);
@@ -122,41 +152,63 @@ impl Apart<'_> {
     }
 
     /// Prolongs a part that is about to be settled, and now and then those that wait for their turn.
-    async fn renew(&mut self, part: &Part) -> Result<(), StoreError> {
+    async fn renew(&mut self, part: &Part) {
         let Scanner { store, options, now, .. } = self.settling.scanner;
         let waiting = if self.renewed.elapsed() < options.lease / 3 { &[] } else { self.parts.as_slice() };
         for part in waiting.iter().chain([part]) {
-            store.renew(part.batch_id, options.lease, *now).await?;
+            if let Err(error) = store.renew(part.batch_id, options.lease, *now).await {
+                tracing::warn!(batch_id = %part.batch_id, %error, "a lease was not renewed");
+            }
         }
         if !waiting.is_empty() {
             self.renewed = Instant::now();
         }
-        Ok(())
     }
 
     /// Halves what was refused, or makes it fail when it is one row.
     async fn refused(&mut self, mut part: Part, problem: String) -> Result<(), StoreError> {
         if part.attempts.len() > 1 {
             let right = part.attempts.split_off(part.attempts.len() / 2);
-            let right = self.split(&part, right).await?;
+            let right = Part { batch_id: self.split(&part, &ids(&right)).await?, attempts: right };
             self.parts.extend([right, part]);
             return Ok(());
         }
         match self.settling.in_the_end(part.batch_id, &part.attempts, Some(&problem)).await {
             Ok(settled) => self.settled(settled, &part.attempts),
-            Err(StoreError::Database { .. }) => {
-                let unsettled = |attempt: &Attempt| Settled {
-                    dead_letter_id: attempt.dead_letter_id,
-                    outcome: Outcome::Unsettled(problem.clone()),
-                };
-                self.settled(part.attempts.iter().map(unsettled).collect(), &part.attempts);
+            Err(error @ StoreError::Database { .. }) => {
+                self.stuck.push(part.batch_id);
+                if self.stuck.len() >= NOT_THE_ROWS && self.nothing_was_settled() {
+                    for batch_id in self.stuck.drain(..) {
+                        self.settling.scanner.abandon(batch_id).await;
+                    }
+                    self.settled.clear();
+                    return Err(error);
+                }
+                self.unsettled(part, &problem).await;
             }
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    /// The part without rows that stand behind one that stays in the way: these are given back, to be decided anew.
+    fn nothing_was_settled(&self) -> bool {
+        let nothing = |row: &Settled| matches!(row.outcome, Outcome::Unsettled(_) | Outcome::Blocked | Outcome::Lost);
+        self.settled.iter().all(nothing)
+    }
+
+    async fn unsettled(&mut self, part: Part, problem: &str) {
+        let Scanner { store, options, now, .. } = self.settling.scanner;
+        if let Err(error) = store.renew(part.batch_id, options.scan_interval, *now).await {
+            tracing::debug!(batch_id = %part.batch_id, %error, "a row that may not change is tried again sooner");
+        }
+        let unsettled = |attempt: &Attempt| Settled {
+            dead_letter_id: attempt.dead_letter_id,
+            outcome: Outcome::Unsettled(problem.to_owned()),
+        };
+        self.settled(part.attempts.iter().map(unsettled).collect(), &part.attempts);
+    }
+
+    /// The part without rows that stand behind one of their stream that was not recovered: these are given back.
     async fn without_those_behind(&mut self, part: Part) -> Result<Option<Part>, StoreError> {
         let Part { batch_id, attempts } = part;
         let (behind, going): (Vec<_>, Vec<_>) = attempts.into_iter().partition(|attempt| self.is_behind(attempt));
@@ -167,11 +219,11 @@ impl Apart<'_> {
         let blocked = |attempt: &Attempt| Settled { dead_letter_id: attempt.dead_letter_id, outcome: Outcome::Blocked };
         self.settled.extend(behind.iter().map(blocked));
         if going.attempts.is_empty() {
-            self.settling.scanner.store.release(batch_id).await?;
+            self.settling.scanner.abandon(batch_id).await;
             return Ok(None);
         }
-        let given_back = self.split(&going, behind).await?;
-        self.settling.scanner.store.release(given_back.batch_id).await?;
+        let given_back = self.split(&going, &ids(&behind)).await?;
+        self.settling.scanner.abandon(given_back).await;
         Ok(Some(going))
     }
 
@@ -179,38 +231,33 @@ impl Apart<'_> {
         attempt.in_order && self.keys.get(&attempt.dead_letter_id).is_some_and(|key| self.stopped.contains(key))
     }
 
-    /// Moves attempts that are no longer in a part into a batch of their own.
-    async fn split(&self, part: &Part, moved: Vec<Attempt>) -> Result<Part, StoreError> {
-        let ids = |attempts: &[Attempt]| attempts.iter().map(|attempt| attempt.dead_letter_id).collect::<Vec<_>>();
-        let new = Part { batch_id: Uuid::now_v7(), attempts: moved };
-        let request = Split {
-            batch_id: part.batch_id,
-            keep: &ids(&part.attempts),
-            new_batch_id: new.batch_id,
-            moved: &ids(&new.attempts),
-        };
-        // Of one that was lost nothing is settled either, and each of its rows is told as lost.
-        self.settling.scanner.store.split(&request).await?;
-        Ok(new)
+    /// Moves rows that are not of a part out of its batch into one of their own.
+    async fn split(&self, part: &Part, moved: &[Uuid]) -> Result<Uuid, StoreError> {
+        let new_batch_id = Uuid::now_v7();
+        let request = Split { batch_id: part.batch_id, keep: &ids(&part.attempts), new_batch_id, moved };
+        // Of a batch that was lost nothing is settled either, and each of its rows is told as lost.
+        match self.settling.scanner.store.split(&request).await {
+            Ok(_) => Ok(new_batch_id),
+            Err(error) => {
+                // It may have been committed with only the answer lost.
+                self.settling.scanner.abandon(new_batch_id).await;
+                Err(error)
+            }
+        }
     }
 
+    /// Takes note of what was committed. What stands of a row that was not recovered, the database alone knows by now:
+    /// somebody may have given it a credit, or held it.
     fn settled(&mut self, settled: Vec<Settled>, attempts: &[Attempt]) {
-        let held_blocks = self.settling.streams.held_blocks;
         for (row, attempt) in settled.iter().zip(attempts) {
-            let in_the_way = match &row.outcome {
-                Outcome::Recovered | Outcome::Superseded | Outcome::Lost => false,
-                Outcome::SourcePresent | Outcome::Gone => held_blocks,
-                Outcome::Blocked | Outcome::Unsettled(_) => true,
-                Outcome::Failed(_) => match attempt.on_failure.status {
-                    RecoveryStatus::HoldForReview => held_blocks,
-                    RecoveryStatus::Recovered | RecoveryStatus::PermanentlyFailed => false,
-                    RecoveryStatus::Pending | RecoveryStatus::Recovering => true,
-                },
-            };
-            if in_the_way && attempt.in_order {
+            if attempt.in_order && !matches!(row.outcome, Outcome::Recovered | Outcome::Superseded) {
                 self.stopped.extend(self.keys.get(&row.dead_letter_id));
             }
         }
         self.settled.extend(settled);
     }
+}
+
+fn ids(attempts: &[Attempt]) -> Vec<Uuid> {
+    attempts.iter().map(|attempt| attempt.dead_letter_id).collect()
 }

@@ -236,7 +236,7 @@ pub enum Outcome {
     Blocked,
     /// The insert failed with this error: the row stands where `on_failure` says.
     Failed(String),
-    /// The database refuses each change of the row, with this error: it stays in a batch until the lease ends.
+    /// The database refuses each change of the row, with this error: it stays in a batch of its own.
     Unsettled(String),
     /// The batch was lost, or somebody else settled the row: nothing was done.
     Lost,

@@ -54,6 +54,10 @@ begin
             else array_append(d.retried_on_generations, d.generation) end,
         status_note = reprieve_outcome_note(v_outcome, d.source_table, v_result.p_problems[1])
     where d.dead_letter_id = p_dead_letter_id;
+    -- A trigger may pass it over in silence: what was inserted would be inserted again.
+    if not found then
+        raise exception 'a change of dead letter % was not carried out, and nothing said why', p_dead_letter_id;
+    end if;
     return v_outcome = 'recovered';
 end
 $$;

@@ -194,6 +194,10 @@ begin
             status_note = a.note
         from unnest(p_ids, v_outcomes, v_notes) as a (id, outcome, note)
         where d.dead_letter_id = a.id and a.outcome = 'superseded';
+        get diagnostics v_written = row_count;
+        if v_written < (select count(*) from unnest(v_outcomes) o (outcome) where o.outcome = 'superseded') then
+            raise exception 'a change of a dead letter was not carried out, and nothing said why';
+        end if;
     end if;
 
     if v_kept_back <> '{}' then
@@ -214,6 +218,10 @@ begin
             status_note = reprieve_outcome_note('blocked', null, o.predecessor::text)
         from reprieve_stream_order(v_kept_back, '{}', v_open, p_held_blocks) o
         where d.dead_letter_id = o.dead_letter_id;
+        get diagnostics v_written = row_count;
+        if v_written < cardinality(v_kept_back) then
+            raise exception 'a change of a dead letter was not carried out, and nothing said why';
+        end if;
     end if;
     -- Not those behind what has just stayed in the way.
     perform reprieve_wake_streams(

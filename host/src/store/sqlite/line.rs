@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::connect::Write;
 use super::values::{Cell, time_text};
-use super::{decisions, streams};
+use super::{decisions, guard, streams};
 use crate::model::time::later;
 use crate::model::{RecoveryStatus, notes};
 use crate::store::{Attempt, InStream, StreamOrder, StreamTerms};
@@ -102,12 +102,9 @@ impl Line {
             ),
             None => (write.now, None),
         };
-        sqlx::query(KEEP_BACK)
-            .bind(time_text(until))
-            .bind(note.clone())
-            .bind(row.dead_letter_id.to_string())
-            .execute(&mut write.conn)
-            .await?;
+        let query =
+            sqlx::query(KEEP_BACK).bind(time_text(until)).bind(note.clone()).bind(row.dead_letter_id.to_string());
+        guard::changed(&query.execute(&mut write.conn).await?)?;
         decisions::record_attempt(write, attempt, note.unwrap_or_else(|| "blocked".to_owned())).await
     }
 }

@@ -140,14 +140,13 @@ async fn count_policy_error(write: &mut Write<'_>, id: Uuid, max: u32) -> std::r
     let number = |index| Cell::at(&row, index).integer().and_then(|number| i32::try_from(number).ok());
     let errors = number(0).unwrap_or(0).saturating_add(1);
     let standing = after_policy_error(errors, max, write.now);
-    sqlx::query(COUNT_POLICY_ERROR)
+    let query = sqlx::query(COUNT_POLICY_ERROR)
         .bind(errors)
         .bind(standing.status.number())
         .bind(standing.next_recovery_at.map(time_text))
         .bind(standing.deferral.map(|deferral| deferral.name()))
-        .bind(id.to_string())
-        .execute(&mut write.conn)
-        .await?;
+        .bind(id.to_string());
+    guard::changed(&query.execute(&mut write.conn).await?)?;
     let mut held = None;
     if standing.status == RecoveryStatus::HoldForReview {
         decisions::record_hold(write, id).await?;

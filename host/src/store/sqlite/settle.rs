@@ -11,7 +11,7 @@ use super::decisions;
 use super::guard;
 use super::line::Line;
 use super::rows::with_generation;
-use super::source::{Asked, Emission, Tables, re_emit, refuse};
+use super::source::{Asked, Emission, Tables, re_emit};
 use super::values::time_text;
 use crate::model::RecoveryStatus;
 use crate::model::decision::Standing;
@@ -93,10 +93,8 @@ async fn settle_row(
     refusal: Option<&str>,
 ) -> std::result::Result<(Outcome, Option<RecoveryStatus>), sqlx::Error> {
     let id = attempt.dead_letter_id;
-    let Emission { outcome, note, credit } = match refusal {
-        Some(problem) => refuse(&mut write.conn, id, Asked::ByPolicy, problem).await?,
-        None => re_emit(&mut write.conn, tables, id, Asked::ByPolicy, write.now).await?,
-    };
+    let emission = re_emit(&mut write.conn, tables, id, Asked::ByPolicy, refusal, write.now).await?;
+    let Emission { outcome, note, credit } = emission;
     let held = Standing { status: RecoveryStatus::HoldForReview, next_recovery_at: None, deferral: None };
     let mut stands = None;
     match &outcome {

@@ -41,7 +41,7 @@ impl Emission {
         Self { outcome, note, credit: None }
     }
 
-    pub(super) fn failed(problem: &str) -> Self {
+    fn failed(problem: &str) -> Self {
         Self::new(Outcome::Failed(problem.to_owned()), Some(clean(&format!("not re-emitted: {problem}"))))
     }
 }
@@ -75,7 +75,8 @@ async fn body(conn: &mut SqliteConnection, id: Uuid, asked: Asked) -> Result<Opt
 }
 
 /// Inserts the source row of a dead letter that is open, in a transaction of the caller's; of any other it is lost.
-/// An older death of a message that has died again is superseded, and nothing is inserted.
+/// An older death of a message that has died again is superseded, and nothing is inserted. With a `problem` the row fails
+/// for it, without a try.
 ///
 /// A row that cannot be inserted leaves the transaction as it was and is an outcome. After an error the transaction is
 /// over: the system's, or one of this row that took it along.
@@ -84,6 +85,7 @@ pub(super) async fn re_emit(
     tables: &mut Tables,
     id: Uuid,
     asked: Asked,
+    problem: Option<&str>,
     now: Timestamp,
 ) -> Result<Emission, sqlx::Error> {
     let row = body(conn, id, asked).await?;
@@ -92,6 +94,10 @@ pub(super) async fn re_emit(
     };
     if let Some(newer) = Cell::named(&row, "newer").into_text() {
         return Ok(Emission::new(Outcome::Superseded, Some(notes::superseded(newer))));
+    }
+    let credit = Cell::named(&row, "replay_credit").into_text();
+    if let Some(problem) = problem {
+        return Ok(Emission { credit, ..Emission::failed(problem) });
     }
     guard::open(&mut *conn).await?;
     let (mut emission, refused) = match insert(conn, tables, &row, now).await {
@@ -107,21 +113,8 @@ pub(super) async fn re_emit(
         return Err(refused.unwrap_or(error));
     }
     guard::keep(&mut *conn).await?;
-    emission.credit = Cell::named(&row, "replay_credit").into_text();
+    emission.credit = credit;
     Ok(emission)
-}
-
-/// The same for a dead letter that is known to fail, without a try.
-pub(super) async fn refuse(
-    conn: &mut SqliteConnection,
-    id: Uuid,
-    asked: Asked,
-    problem: &str,
-) -> Result<Emission, sqlx::Error> {
-    Ok(body(conn, id, asked).await?.map_or_else(
-        || Emission::new(Outcome::Lost, None),
-        |row| Emission { credit: Cell::named(&row, "replay_credit").into_text(), ..Emission::failed(problem) },
-    ))
 }
 
 enum Refusal {

@@ -6,8 +6,9 @@ use uuid::Uuid;
 use super::SqliteStore;
 use super::connect::Write;
 use super::fault::{describe, is_infrastructure};
+use super::guard;
 use super::rows::{columns, live_ids, read, with_generation};
-use super::source::{Asked, Tables, re_emit, refuse};
+use super::source::{Asked, Tables, re_emit};
 use super::streams;
 use super::values::time_text;
 use crate::model::RecoveryStatus;
@@ -102,10 +103,8 @@ async fn recover_in(
     if query.fetch_optional(&mut write.conn).await?.is_none() {
         return Ok(Outcome::Lost);
     }
-    let emission = match problem {
-        Some(problem) => refuse(&mut write.conn, id, Asked::ByName, problem).await?,
-        None => re_emit(&mut write.conn, &mut Tables::default(), id, Asked::ByName, write.now).await?,
-    };
+    let mut tables = Tables::default();
+    let emission = re_emit(&mut write.conn, &mut tables, id, Asked::ByName, problem, write.now).await?;
     let update = match &emission.outcome {
         Outcome::Recovered => RECOVERED,
         Outcome::SourcePresent | Outcome::Gone => REFUSED,
@@ -114,7 +113,7 @@ async fn recover_in(
         Outcome::Lost | Outcome::Blocked | Outcome::Unsettled(_) => return Ok(Outcome::Lost),
     };
     let query = sqlx::query(update).bind(time_text(write.now)).bind(id.to_string()).bind(emission.note);
-    query.execute(&mut write.conn).await?;
+    guard::changed(&query.execute(&mut write.conn).await?)?;
     Ok(emission.outcome)
 }
 
