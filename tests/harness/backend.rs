@@ -175,7 +175,8 @@ impl Backend {
         self.on_changes(condition, "return null;", "raise(ignore)").await;
     }
 
-    async fn on_changes(&self, condition: &str, on_postgres: &str, on_sqlite: &str) {
+    /// Has a trigger do something before the changes of dead letters that a condition on `new` is true of.
+    pub async fn on_changes(&self, condition: &str, on_postgres: &str, on_sqlite: &str) {
         let trigger = if self.is_postgres() {
             format!(
                 "create function refuse() returns trigger language plpgsql as $$ begin {on_postgres} end $$;

@@ -273,8 +273,8 @@ on_both_stores! {
                     store.dead(n, json!({ "failure_reason": 8 })).await;
                 }
             }
-            // After the lease of the turn before.
-            let host = Scanner { now: Some(at(60 + 200 * i64::try_from(turn).unwrap())), ..host(&store).await };
+            // The row has rested for a scan interval since the turn before.
+            let host = Scanner { now: Some(at(60 + 700 * i64::try_from(turn).unwrap())), ..host(&store).await };
 
             let counts = host.until_idle().await.unwrap();
 

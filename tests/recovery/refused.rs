@@ -5,8 +5,10 @@ use reprieve::recovery::{RecoveryOptions, ScanCounts, Scanner};
 use serde_json::{Value, json};
 
 use super::host::{host, is_back};
-use crate::harness::backend::on_sqlite;
+use super::policies::host_with;
+use crate::harness::backend::{on_postgres, on_sqlite};
 use crate::harness::{Backend, at, id, stream, time_text};
+use crate::policy::guests::ordering;
 
 const NEVER_RECOVERED: &str = "new.recovery_status = 3 and new.message_type = 'Refused'";
 
@@ -199,6 +201,33 @@ on_both_stores! {
         assert_eq!(store.rows_in("wh_recovery_batches").await, 0, "all of them were given back");
     }
 
+    async fn many_at_the_front_keep_nothing_behind_them_from_being_recovered(store: Backend) {
+        rows_with_refused(&store, 40, &(1..=12).collect::<Vec<_>>()).await;
+        store.refuse_changes("new.message_type = 'Refused'").await;
+
+        let counts = scan(&store).await;
+
+        assert_eq!((counts.recovered, counts.failed), (28, 12));
+        assert_eq!(store.rows_in("wh_outbox").await, 28);
+        let early = format!("wh_recovery_batches where expires_at < '{}'", time_text(at(60 + 600)));
+        assert_eq!((store.rows_in("wh_recovery_batches").await, store.rows_in(&early).await), (12, 0), "they rest");
+    }
+
+    async fn one_that_keeps_no_order_is_in_nobodys_way_while_it_rests(store: Backend) {
+        // What starts with an X stands by itself.
+        let host = host_with(&store, ordering(), RecoveryOptions::default()).await;
+        let host = Scanner { now: Some(at(60)), ..host };
+        in_stream(&store, 1, "Xrefused", 1).await;
+        in_stream(&store, 2, "X", 1).await;
+        store.refuse_changes("new.message_type = 'Xrefused'").await;
+        assert_eq!(host.until_idle().await.unwrap().failed, 1);
+
+        in_stream(&store, 3, "X", 1).await;
+        host.until_idle().await.unwrap();
+
+        assert!(is_back(&store, 2).await && is_back(&store, 3).await);
+    }
+
     async fn a_recovery_by_name_that_is_passed_over_in_silence_is_an_error_and_emits_nothing(store: Backend) {
         rows_with_refused(&store, 1, &[1]).await;
         store.pass_over_changes("new.message_type = 'Refused'").await;
@@ -221,6 +250,19 @@ on_both_stores! {
         assert_eq!((counts.recovered, counts.failed), (60 - refused.len() as u64, refused.len() as u64));
         assert_eq!(attempts(&store).await, [1; 60]);
     }
+}
+
+#[test]
+fn a_trigger_that_finds_an_argument_wrong_is_about_its_row() {
+    on_postgres(async |store| {
+        rows_with_refused(&store, 5, &[2]).await;
+        store.on_changes(NEVER_RECOVERED, "perform jsonb_each('1'::jsonb);", "").await;
+
+        let counts = scan(&store).await;
+
+        assert_eq!((counts.recovered, counts.failed), (4, 1));
+        assert_eq!(attempts(&store).await, [1; 5]);
+    });
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::store::{Attempt, Outcome, Settle, Settled, Split, StoreError, StreamT
 /// How often settling is tried again after a fault of the infrastructure, within a few seconds.
 const SETTLE_RETRIES: usize = 5;
 
-/// So many rows that may not even fail, and none that may be settled: it is not the rows.
+/// Where so many rows may not even fail and none may be settled, it is not the rows.
 const NOT_THE_ROWS: usize = 8;
 
 /// What is to be settled.
@@ -53,8 +53,9 @@ struct Apart<'a> {
     /// Streams of which a row was not recovered.
     stopped: HashSet<StreamKey<'a>>,
     settled: Vec<Settled>,
-    /// Batches of rows that may not even fail.
+    /// Batches of rows that may not even fail, and what the database said of the last one.
     stuck: Vec<Uuid>,
+    refusal: Option<StoreError>,
     /// What is left to be done, the next one last.
     parts: Vec<Part>,
     /// When what is left was last prolonged.
@@ -103,6 +104,7 @@ impl Settling<'_> {
             stopped: HashSet::new(),
             settled: Vec::new(),
             stuck: Vec::new(),
+            refusal: None,
             parts: Vec::new(),
             renewed: Instant::now(),
         };
@@ -118,24 +120,49 @@ impl Settling<'_> {
                 self.scanner.abandon(batch_id).await;
             }
         }
-        let complete = done.is_ok() && apart.parts.is_empty();
-        for part in apart.parts {
+        for part in &apart.parts {
             self.scanner.abandon(part.batch_id).await;
         }
+        if done.is_ok() {
+            done = apart.rest().await;
+        }
+        let complete = done.is_ok() && apart.parts.is_empty();
         Done { settled: apart.settled, complete, error: done.err() }
     }
 }
 
 impl Apart<'_> {
-    /// Halves what was refused as a whole, without what the batch holds beside it.
+    /// Halves what was refused as a whole, without what the batch holds beside it. Each part has a whole lease.
     async fn start(&mut self, whole: Part, problem: String) -> Result<(), StoreError> {
+        self.renew(&whole).await;
         let going: HashSet<Uuid> = whole.attempts.iter().map(|attempt| attempt.dead_letter_id).collect();
         let others: Vec<Uuid> = self.settling.begun.iter().copied().filter(|id| !going.contains(id)).collect();
-        if !others.is_empty() {
-            let others = self.split(&whole, &others).await?;
-            self.settling.scanner.abandon(others).await;
-        }
+        let others = self.split(&whole.attempts, &[], whole.batch_id, &others).await?;
+        self.settling.scanner.abandon(others).await;
         self.refused(whole, problem).await
+    }
+
+    /// Lets the rows rest that may not even fail. Where there is nothing else, they are given back, and the fault is told
+    /// instead of each of them.
+    async fn rest(&mut self) -> Result<(), StoreError> {
+        let nothing = |row: &Settled| matches!(row.outcome, Outcome::Unsettled(_) | Outcome::Blocked | Outcome::Lost);
+        if self.stuck.len() >= NOT_THE_ROWS
+            && self.settled.iter().all(nothing)
+            && let Some(error) = self.refusal.take()
+        {
+            for batch_id in self.stuck.drain(..) {
+                self.settling.scanner.abandon(batch_id).await;
+            }
+            self.settled.clear();
+            return Err(error);
+        }
+        let Scanner { store, options, now, .. } = self.settling.scanner;
+        for batch_id in &self.stuck {
+            if let Err(error) = store.renew(*batch_id, options.scan_interval, *now).await {
+                tracing::debug!(%batch_id, %error, "a row that may not change is tried again sooner");
+            }
+        }
+        Ok(())
     }
 
     async fn part(&mut self, part: Part) -> Result<(), StoreError> {
@@ -169,43 +196,24 @@ impl Apart<'_> {
     async fn refused(&mut self, mut part: Part, problem: String) -> Result<(), StoreError> {
         if part.attempts.len() > 1 {
             let right = part.attempts.split_off(part.attempts.len() / 2);
-            let right = Part { batch_id: self.split(&part, &ids(&right)).await?, attempts: right };
-            self.parts.extend([right, part]);
+            let batch_id = self.split(&part.attempts, &right, part.batch_id, &[]).await?;
+            self.parts.extend([Part { batch_id, attempts: right }, part]);
             return Ok(());
         }
         match self.settling.in_the_end(part.batch_id, &part.attempts, Some(&problem)).await {
             Ok(settled) => self.settled(settled, &part.attempts),
             Err(error @ StoreError::Database { .. }) => {
                 self.stuck.push(part.batch_id);
-                if self.stuck.len() >= NOT_THE_ROWS && self.nothing_was_settled() {
-                    for batch_id in self.stuck.drain(..) {
-                        self.settling.scanner.abandon(batch_id).await;
-                    }
-                    self.settled.clear();
-                    return Err(error);
-                }
-                self.unsettled(part, &problem).await;
+                self.refusal = Some(error);
+                let unsettled = |attempt: &Attempt| Settled {
+                    dead_letter_id: attempt.dead_letter_id,
+                    outcome: Outcome::Unsettled(problem.clone()),
+                };
+                self.settled(part.attempts.iter().map(unsettled).collect(), &part.attempts);
             }
             Err(error) => return Err(error),
         }
         Ok(())
-    }
-
-    fn nothing_was_settled(&self) -> bool {
-        let nothing = |row: &Settled| matches!(row.outcome, Outcome::Unsettled(_) | Outcome::Blocked | Outcome::Lost);
-        self.settled.iter().all(nothing)
-    }
-
-    async fn unsettled(&mut self, part: Part, problem: &str) {
-        let Scanner { store, options, now, .. } = self.settling.scanner;
-        if let Err(error) = store.renew(part.batch_id, options.scan_interval, *now).await {
-            tracing::debug!(batch_id = %part.batch_id, %error, "a row that may not change is tried again sooner");
-        }
-        let unsettled = |attempt: &Attempt| Settled {
-            dead_letter_id: attempt.dead_letter_id,
-            outcome: Outcome::Unsettled(problem.to_owned()),
-        };
-        self.settled(part.attempts.iter().map(unsettled).collect(), &part.attempts);
     }
 
     /// The part without rows that stand behind one of their stream that was not recovered: these are given back.
@@ -222,7 +230,7 @@ impl Apart<'_> {
             self.settling.scanner.abandon(batch_id).await;
             return Ok(None);
         }
-        let given_back = self.split(&going, &ids(&behind)).await?;
+        let given_back = self.split(&going.attempts, &behind, going.batch_id, &[]).await?;
         self.settling.scanner.abandon(given_back).await;
         Ok(Some(going))
     }
@@ -231,10 +239,19 @@ impl Apart<'_> {
         attempt.in_order && self.keys.get(&attempt.dead_letter_id).is_some_and(|key| self.stopped.contains(key))
     }
 
-    /// Moves rows that are not of a part out of its batch into one of their own.
-    async fn split(&self, part: &Part, moved: &[Uuid]) -> Result<Uuid, StoreError> {
+    /// Moves attempts, or other rows, out of a batch into one of their own. Either holds the streams of those alone that
+    /// keep an order: the others are in nobody's way, however long they stay.
+    async fn split(
+        &self,
+        keep: &[Attempt],
+        moved: &[Attempt],
+        batch_id: Uuid,
+        others: &[Uuid],
+    ) -> Result<Uuid, StoreError> {
         let new_batch_id = Uuid::now_v7();
-        let request = Split { batch_id: part.batch_id, keep: &ids(&part.attempts), new_batch_id, moved };
+        let in_order: Vec<Attempt> = keep.iter().chain(moved).filter(|attempt| attempt.in_order).cloned().collect();
+        let moved: Vec<Uuid> = ids(moved).into_iter().chain(others.iter().copied()).collect();
+        let request = Split { batch_id, keep: &ids(keep), new_batch_id, moved: &moved, in_order: &ids(&in_order) };
         // Of a batch that was lost nothing is settled either, and each of its rows is told as lost.
         match self.settling.scanner.store.split(&request).await {
             Ok(_) => Ok(new_batch_id),

@@ -217,8 +217,10 @@ pub struct Split<'a> {
     pub keep: &'a [Uuid],
     /// The other one.
     pub new_batch_id: Uuid,
-    /// What goes there, in its order.
+    /// What goes there, in its order; without any there is no other one.
     pub moved: &'a [Uuid],
+    /// Those of both that keep the order of their streams: the batches hold these streams and no others.
+    pub in_order: &'a [Uuid],
 }
 
 /// What became of one attempt.

@@ -71,35 +71,42 @@ begin
 end
 $$;
 
--- The streams of rows.
-create or replace function reprieve_streams_of(p_ids uuid[]) returns text[]
+-- The streams of those rows that are among others.
+create or replace function reprieve_streams_of(p_ids uuid[], p_among uuid[]) returns text[]
 language plpgsql stable security invoker set search_path from current as $$
 begin
     return array(
         select distinct k.key
         from wh_dead_letters d,
             lateral (select reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name)) k (key)
-        where d.dead_letter_id = any (p_ids) and k.key is not null);
+        where d.dead_letter_id = any (p_ids) and d.dead_letter_id in (select unnest(p_among)) and k.key is not null);
 end
 $$;
 
--- Takes rows out of a batch that is being recovered and puts them into one like it; false when the batch was lost.
-create or replace function reprieve_split(p_batch_id uuid, p_keep uuid[], p_new_batch_id uuid, p_move uuid[])
-returns boolean
+-- Takes rows out of a batch that is being recovered and puts them into one like it; false when the batch was lost. Each
+-- holds the streams of those that are among p_in_order.
+create or replace function reprieve_split(
+    p_batch_id uuid,
+    p_keep uuid[],
+    p_new_batch_id uuid,
+    p_move uuid[],
+    p_in_order uuid[]
+) returns boolean
 language plpgsql volatile security invoker set search_path from current as $$
 begin
     -- A split that a crash of the server forgets has done nothing yet, and is found lost with what followed on it.
     perform set_config('synchronous_commit', 'off', true);
     update wh_recovery_batches b
-    set ids = p_keep, streams = reprieve_streams_of(p_keep)
+    set ids = p_keep, streams = reprieve_streams_of(p_keep, p_in_order)
     where b.batch_id = p_batch_id and b.phase = 'recovering';
     if not found then
         return false;
     end if;
     insert into wh_recovery_batches (batch_id, owner, generation, phase, ids, streams, started_at, expires_at)
-    select p_new_batch_id, b.owner, b.generation, b.phase, p_move, reprieve_streams_of(p_move), b.started_at, b.expires_at
+    select p_new_batch_id, b.owner, b.generation, b.phase, p_move, reprieve_streams_of(p_move, p_in_order), b.started_at,
+        b.expires_at
     from wh_recovery_batches b
-    where b.batch_id = p_batch_id;
+    where b.batch_id = p_batch_id and p_move <> '{}';
     return true;
 end
 $$;

@@ -12,15 +12,16 @@ use super::values::{Cell, json_ids, time_text};
 use crate::model::time::later;
 use crate::store::{Result, Split};
 
-/// The streams of a list of rows, as a list.
+/// The streams of a list of rows, as a list; of those that are in another list, if there is one.
 macro_rules! streams_of {
-    ($ids:literal) => {
+    ($ids:literal $(, $among:literal)?) => {
         concat!(
             "(select json_group_array(distinct ",
             stream_key!(),
             ") from wh_dead_letters d where d.dead_letter_id in (select value from json_each(",
             $ids,
             ")) and ",
+            $("d.dead_letter_id in (select value from json_each(", $among, ")) and ",)?
             stream_key!(),
             " is not null)"
         )
@@ -38,13 +39,13 @@ pub(super) const START_RECOVERING: &str = concat!(
 );
 const KEEP: &str = concat!(
     "update wh_recovery_batches set ids = ?2, streams = ",
-    streams_of!("?2"),
+    streams_of!("?2", "?3"),
     " where batch_id = ?1 and phase = 'recovering'"
 );
 const MOVE: &str = concat!(
     "insert into wh_recovery_batches (batch_id, owner, generation, phase, ids, streams, started_at, expires_at) \
      select ?2, owner, generation, phase, ?3, ",
-    streams_of!("?3"),
+    streams_of!("?3", "?4"),
     ", started_at, expires_at from wh_recovery_batches where batch_id = ?1"
 );
 const RENEW: &str = "update wh_recovery_batches set expires_at = ? where batch_id = ?";
@@ -128,12 +129,15 @@ pub(super) async fn split(store: &SqliteStore, request: &Split<'_>) -> Result<bo
     let failed = |error| store.fault.of("split a batch", error);
     let (batch_id, ids) = (request.batch_id.to_string(), |ids: &[Uuid]| json_ids(ids.iter().copied()));
     let mut write = store.write(None).await?;
-    let keep = sqlx::query(KEEP).bind(batch_id.clone()).bind(ids(request.keep));
+    let keep = sqlx::query(KEEP).bind(batch_id.clone()).bind(ids(request.keep)).bind(ids(request.in_order));
     if keep.execute(&mut write.conn).await.map_err(failed)?.rows_affected() == 0 {
         return Ok(false);
     }
-    let moved = sqlx::query(MOVE).bind(batch_id).bind(request.new_batch_id.to_string()).bind(ids(request.moved));
-    moved.execute(&mut write.conn).await.map_err(failed)?;
+    if !request.moved.is_empty() {
+        let moved = sqlx::query(MOVE).bind(batch_id).bind(request.new_batch_id.to_string());
+        let moved = moved.bind(ids(request.moved)).bind(ids(request.in_order));
+        moved.execute(&mut write.conn).await.map_err(failed)?;
+    }
     write.commit().await?;
     Ok(true)
 }
