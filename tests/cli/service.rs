@@ -1,5 +1,6 @@
 //! What a host tells the service manager.
 
+use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
@@ -14,7 +15,11 @@ impl Manager {
     fn hears(&self, line: &str) -> String {
         let mut buffer = [0; 4096];
         loop {
-            let length = self.0.recv(&mut buffer).unwrap_or_else(|error| panic!("{error} while waiting for {line}"));
+            let length = match self.0.recv(&mut buffer) {
+                // A child of another test has ended.
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                received => received.unwrap_or_else(|error| panic!("{error} while waiting for {line}")),
+            };
             let message = String::from_utf8_lossy(&buffer[..length]).into_owned();
             if message.lines().any(|heard| heard == line) {
                 return message;
