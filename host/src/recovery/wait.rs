@@ -21,6 +21,8 @@ const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 pub(super) struct Signals {
     receiver: Option<mpsc::Receiver<Signal>>,
     attentive_since: Option<Instant>,
+    /// Whether a lost subscription has come to stand again.
+    restored: bool,
 }
 
 impl Signals {
@@ -55,14 +57,12 @@ impl Signals {
         }
     }
 
-    /// Resolves when a lost subscription stands again: whatever cut it off is over. Never without one.
+    /// Resolves once for a lost subscription that stands again, also where that was noticed before: whatever cut it off
+    /// is over. Never without one.
     pub(super) async fn restored(&mut self, scanner: &Scanner) {
-        loop {
+        while !std::mem::take(&mut self.restored) {
             let signal = self.next().await;
             self.take(signal, scanner);
-            if matches!(signal, Signal::Restored) {
-                return;
-            }
         }
     }
 
@@ -78,6 +78,7 @@ impl Signals {
                 scanner.health.listener(ListenerState::Listening);
                 scanner.metrics.listener_reconnect();
                 tracing::info!("the subscription to signals stands again");
+                self.restored = true;
             }
             Signal::Ready => {}
         }
