@@ -118,7 +118,7 @@ fn a_worker_that_backs_off_looks_again_as_soon_as_the_subscription_stands_again(
         let cut = Instant::now();
         until("it tries again, and again with short waits", async || tries().await >= 9).await;
 
-        assert!(cut.elapsed() < Duration::from_secs(8), "13 seconds or more from where it was: {:?}", cut.elapsed());
+        assert!(cut.elapsed() < Duration::from_secs(12), "13 seconds or more from where it was: {:?}", cut.elapsed());
         scanner.shutdown.cancel();
         worker.await.unwrap();
     });
