@@ -249,9 +249,10 @@ impl Apart<'_> {
         others: &[Uuid],
     ) -> Result<Uuid, StoreError> {
         let new_batch_id = Uuid::now_v7();
-        let in_order: Vec<Attempt> = keep.iter().chain(moved).filter(|attempt| attempt.in_order).cloned().collect();
+        let in_order: Vec<Uuid> =
+            keep.iter().chain(moved).filter(|attempt| attempt.in_order).map(|attempt| attempt.dead_letter_id).collect();
         let moved: Vec<Uuid> = ids(moved).into_iter().chain(others.iter().copied()).collect();
-        let request = Split { batch_id, keep: &ids(keep), new_batch_id, moved: &moved, in_order: &ids(&in_order) };
+        let request = Split { batch_id, keep: &ids(keep), new_batch_id, moved: &moved, in_order: &in_order };
         // Of a batch that was lost nothing is settled either, and each of its rows is told as lost.
         match self.settling.scanner.store.split(&request).await {
             Ok(_) => Ok(new_batch_id),
