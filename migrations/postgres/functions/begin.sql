@@ -95,11 +95,7 @@ begin
             ids = p_recover,
             streams = case
                 when b.streams = '{}' or cardinality(b.ids) = cardinality(p_recover) then b.streams
-                else array(
-                    select distinct k.key
-                    from wh_dead_letters d,
-                        lateral (select reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name)) k (key)
-                    where d.dead_letter_id = any (p_recover) and k.key is not null) end
+                else reprieve_streams_of(p_recover) end
         where b.batch_id = p_batch_id;
     else
         delete from wh_recovery_batches b where b.batch_id = p_batch_id;

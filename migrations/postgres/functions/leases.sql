@@ -71,18 +71,6 @@ begin
 end
 $$;
 
--- The streams of those rows that are among others.
-create or replace function reprieve_streams_of(p_ids uuid[], p_among uuid[]) returns text[]
-language plpgsql stable security invoker set search_path from current as $$
-begin
-    return array(
-        select distinct k.key
-        from wh_dead_letters d,
-            lateral (select reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name)) k (key)
-        where d.dead_letter_id = any (p_ids) and d.dead_letter_id in (select unnest(p_among)) and k.key is not null);
-end
-$$;
-
 -- Takes rows out of a batch that is being recovered and puts them into one like it; false when the batch was lost. Each
 -- holds the streams of those that are among p_in_order.
 create or replace function reprieve_split(
@@ -97,14 +85,15 @@ begin
     -- A split that a crash of the server forgets has done nothing yet, and is found lost with what followed on it.
     perform set_config('synchronous_commit', 'off', true);
     update wh_recovery_batches b
-    set ids = p_keep, streams = reprieve_streams_of(p_keep, p_in_order)
+    set ids = p_keep,
+        streams = reprieve_streams_of(array(select unnest(p_keep) intersect select unnest(p_in_order)))
     where b.batch_id = p_batch_id and b.phase = 'recovering';
     if not found then
         return false;
     end if;
     insert into wh_recovery_batches (batch_id, owner, generation, phase, ids, streams, started_at, expires_at)
-    select p_new_batch_id, b.owner, b.generation, b.phase, p_move, reprieve_streams_of(p_move, p_in_order), b.started_at,
-        b.expires_at
+    select p_new_batch_id, b.owner, b.generation, b.phase, p_move,
+        reprieve_streams_of(array(select unnest(p_move) intersect select unnest(p_in_order))), b.started_at, b.expires_at
     from wh_recovery_batches b
     where b.batch_id = p_batch_id and p_move <> '{}';
     return true;
@@ -125,7 +114,8 @@ end
 $$;
 
 -- Counts on the rows of a batch that it came to nothing, an attempt when it was recovering, a policy error else; on how
--- many, and the failure reasons of those that are held for it. A credit that was there when the batch began pays for the attempt.
+-- many, and the failure reasons of those that are held for it. A credit that was there when the batch began pays for the
+-- attempt. What the database refuses is halved until the row stands alone, which is left as it is.
 create or replace function reprieve_count_rescued(
     p_phase text,
     p_ids uuid[],
@@ -134,6 +124,10 @@ create or replace function reprieve_count_rescued(
     p_now timestamptz,
     out p_counted bigint, out p_held integer[])
 language plpgsql volatile security invoker set search_path from current as $$
+declare
+    v_middle integer := cardinality(p_ids) / 2;
+    v_left record;
+    v_right record;
 begin
     p_held := '{}';
     if p_phase = 'recovering' then
@@ -173,25 +167,6 @@ begin
         into p_counted, p_held
         from counted c;
     end if;
-end
-$$;
-
--- The same, but that a row which the database refuses to change keeps no other from being counted: it is left as it is.
-create or replace function reprieve_count_rescued_apart(
-    p_phase text,
-    p_ids uuid[],
-    p_started_at timestamptz,
-    p_max_policy_errors integer,
-    p_now timestamptz,
-    out p_counted bigint, out p_held integer[])
-language plpgsql volatile security invoker set search_path from current as $$
-declare
-    v_middle integer := cardinality(p_ids) / 2;
-    v_left record;
-    v_right record;
-begin
-    select c.p_counted, c.p_held into p_counted, p_held
-    from reprieve_count_rescued(p_phase, p_ids, p_started_at, p_max_policy_errors, p_now) c;
 exception when others then
     if reprieve_is_infrastructure(sqlstate) then
         raise;
@@ -203,9 +178,9 @@ exception when others then
         return;
     end if;
     select * into v_left
-    from reprieve_count_rescued_apart(p_phase, p_ids[:v_middle], p_started_at, p_max_policy_errors, p_now);
+    from reprieve_count_rescued(p_phase, p_ids[:v_middle], p_started_at, p_max_policy_errors, p_now);
     select * into v_right
-    from reprieve_count_rescued_apart(p_phase, p_ids[v_middle + 1:], p_started_at, p_max_policy_errors, p_now);
+    from reprieve_count_rescued(p_phase, p_ids[v_middle + 1:], p_started_at, p_max_policy_errors, p_now);
     p_counted := v_left.p_counted + v_right.p_counted;
     p_held := v_left.p_held || v_right.p_held;
 end
@@ -234,7 +209,7 @@ begin
         batches := batches + 1;
         perform from wh_dead_letters d where d.dead_letter_id = any (v_batch.ids) order by d.dead_letter_id for update;
         select * into v_counted
-        from reprieve_count_rescued_apart(
+        from reprieve_count_rescued(
             v_batch.phase, v_batch.ids, v_batch.started_at, p_max_policy_errors, v_now);
         held := held || v_counted.p_held;
         if v_batch.phase = 'recovering' then

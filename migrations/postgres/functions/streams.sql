@@ -129,6 +129,18 @@ begin
 end
 $$;
 
+-- The streams of these rows.
+create or replace function reprieve_streams_of(p_ids uuid[]) returns text[]
+language plpgsql stable security invoker set search_path from current as $$
+begin
+    return array(
+        select distinct k.key
+        from wh_dead_letters d,
+            lateral (select reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name)) k (key)
+        where d.dead_letter_id = any (p_ids) and k.key is not null);
+end
+$$;
+
 -- Makes the first rows due that wait in these streams; how many. They fall due in the order of their streams, so that
 -- claims meet them in it. A row that somebody else has locked is left to whatever that one does with it: to wait for it
 -- here, with other rows locked, could be a deadlock. A stream of which the database refuses that is passed: its rows are
@@ -195,13 +207,7 @@ $$;
 create or replace function reprieve_wake_behind(p_ids uuid[], p_now timestamptz) returns bigint
 language plpgsql volatile security invoker set search_path from current as $$
 begin
-    return reprieve_wake_streams(
-        array(
-            select distinct k.key
-            from wh_dead_letters d,
-                lateral (select reprieve_stream_key(d.source_table, d.stream_id, d.perspective_name)) k (key)
-            where d.dead_letter_id = any (p_ids) and k.key is not null),
-        coalesce(p_now, clock_timestamp()));
+    return reprieve_wake_streams(reprieve_streams_of(p_ids), coalesce(p_now, clock_timestamp()));
 end
 $$;
 
