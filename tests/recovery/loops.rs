@@ -1,5 +1,6 @@
 //! The worker's loop: what wakes it, and what ends it.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +28,13 @@ async fn idle_worker(store: &Backend, signals: bool) -> Scanner {
         ..RecoveryOptions::default()
     };
     Scanner { options: Arc::new(options), ..host(store).await }
+}
+
+/// An idle worker that looks every tenth of a second which generation a file holds.
+async fn worker_of_a_file(store: &Backend, file: &Path) -> Scanner {
+    let idle = idle_worker(store, false).await;
+    let options = RecoveryOptions { probe_interval: Duration::from_millis(100), ..(*idle.options).clone() };
+    Scanner { generation: Generation::file(file.to_owned()), options: options.into(), ..idle }
 }
 
 pub fn runs(scanner: &Scanner) -> JoinHandle<()> {
@@ -104,10 +112,7 @@ on_both_stores! {
         let file = folder.path().join("generation");
         std::fs::write(&file, "g1\n").unwrap();
         store.insert("wh_dead_letters", &with(dead_letter(1), json!({ "recovery_status": 2 }))).await;
-        let mut scanner = idle_worker(&store, false).await;
-        scanner.generation = Generation::file(file.clone());
-        scanner.options =
-            RecoveryOptions { probe_interval: Duration::from_millis(100), ..(*scanner.options).clone() }.into();
+        let scanner = worker_of_a_file(&store, &file).await;
         let worker = runs(&scanner);
         until_idle(&scanner).await;
         assert_eq!(store.letter(id(1)).await.recovery_status, RecoveryStatus::HoldForReview);
@@ -176,10 +181,7 @@ fn a_new_generation_is_swept_for_while_a_scan_goes_on() {
         // The sweep has nothing to do with the row that the settle has locked.
         store.dead(1, json!({ "retried_on_generations": ["g2"] })).await;
         store.dead(2, json!({ "recovery_status": 2 })).await;
-        let mut scanner = idle_worker(&store, false).await;
-        scanner.generation = Generation::file(file.clone());
-        scanner.options =
-            RecoveryOptions { probe_interval: Duration::from_millis(100), ..(*scanner.options).clone() }.into();
+        let scanner = worker_of_a_file(&store, &file).await;
         let worker = runs(&scanner);
         let waiting = "select count(*) as n from pg_locks where locktype = 'advisory' and objid = 42 and not granted";
         until("the settle waits", async || store.value(waiting).await == json!(1)).await;
@@ -202,10 +204,7 @@ fn a_sweep_and_a_scan_that_wait_for_the_same_lock_both_go_on() {
         let file = folder.path().join("generation");
         std::fs::write(&file, "g1").unwrap();
         store.dead(1, json!({ "recovery_status": 2 })).await;
-        let mut scanner = idle_worker(&store, false).await;
-        scanner.generation = Generation::file(file.clone());
-        scanner.options =
-            RecoveryOptions { probe_interval: Duration::from_millis(100), ..(*scanner.options).clone() }.into();
+        let scanner = worker_of_a_file(&store, &file).await;
         let Raw::Sqlite(pool) = &store.raw else { unreachable!("this is SQLite") };
         let mut another = pool.acquire().await.unwrap();
         sqlx::query("begin immediate").execute(&mut *another).await.unwrap();
