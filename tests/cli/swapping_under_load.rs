@@ -148,6 +148,9 @@ fn footprint(pid: u32) -> (u64, usize, usize) {
 fn ten_thousand_swaps_take_neither_memory_nor_files() {
     const SWAPS: usize = 10_000;
     const WARM: usize = 1_000;
+    // What a host opens once, however late: readers of its store (four, with three files and a thread each) and
+    // threads for files. What every hundredth swap left behind would be more.
+    const OPENED_LATE: usize = 24;
     let shop = Shop::unmigrated();
     let file = shop.path().join("rules.wasm");
     let good = [named("First"), named("Secnd")];
@@ -174,8 +177,8 @@ fn ten_thousand_swaps_take_neither_memory_nor_files() {
         mib(resident)
     ));
     assert!(resident < warm.0 + (16 << 20), "{resident} bytes after {}", warm.0);
-    assert!(files <= warm.1 + 2, "{files} files after {}", warm.1);
-    assert!(threads <= warm.2 + 2, "{threads} threads after {}", warm.2);
+    assert!(files <= warm.1 + OPENED_LATE, "{files} files after {}", warm.1);
+    assert!(threads <= warm.2 + OPENED_LATE, "{threads} threads after {}", warm.2);
 }
 
 /// Numbers that look random and are the same in each run.
